@@ -63,18 +63,13 @@ func (in *incarnation) read(t *mirror.Task) (r schedule.Reading, ok bool) {
 	self.Types, self.Pulls = []string{k.Class.Type}, nil
 	eligible := self.Excludes(k.Class) == ""
 	r = schedule.Reading{
-		Kind: &k.Facts, Ours: eligible && in.config.handler(k.Class.Type) != nil, Pulled: eligible && in.config.pulls(k.Class.Type),
+		Kind: &k.Facts, Blockers: k.Blockers(t.ID), Ours: eligible && in.config.handler(k.Class.Type) != nil, Pulled: eligible && in.config.pulls(k.Class.Type),
 	}
 	var task Task = plainTask(t.ID)
 	if in.config.runs(k.Class.Type) {
 		if task = in.makeTask(t.ID, t.Props()); task == nil {
 			return r, false
 		}
-	}
-	var err error
-	if r.Blockers, err = k.Blockers(t); err != nil {
-		in.events.Corrupt(in.node.space.Task(t.ID), err)
-		return r, false
 	}
 	r.App = task
 	return r, true

@@ -13,7 +13,6 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/keys"
-	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/schedule"
 	"github.com/windlass-go/windlass/placement"
 	"github.com/windlass-go/windlass/session"
@@ -362,9 +361,10 @@ const (
 	ResultBytesMax = 256 << 10
 	// TypeBytesMax limits the name of a type.
 	TypeBytesMax = 128
-	// NeedsMax limits the tasks that one task waits for, its ancestors included: a path
-	// of JobDepthMax levels.
-	NeedsMax = kind.NeedsMax
+	// NeedsMax limits the needs of a task. InputBytesMax limits the JSON of its needs and
+	// its properties together, which are stored in one value when it has ended.
+	NeedsMax      = 10_000
+	InputBytesMax = 416 << 10
 	// JobDepthMax limits the levels of the job tree.
 	JobDepthMax = keys.JobDepthMax
 	// WeightMax limits the weight of a task, and that of a node.

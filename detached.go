@@ -18,7 +18,6 @@ import (
 	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/internal/pause"
-	"github.com/windlass-go/windlass/internal/stored"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -133,10 +132,7 @@ func (c *Client) detachable(ctx context.Context, taskType, owner string) ([]deta
 		if k.Spec.Type != taskType || elsewhere {
 			continue
 		}
-		blockers, err := k.Blockers(t)
-		if err != nil {
-			continue
-		}
+		blockers := k.Blockers(t.ID)
 		if a := k.Claimable(t, blockers, tasks, now); !a.Open || a.Skipped != "" {
 			continue // tasks to be killed because of a failure are left to nodes
 		}
@@ -229,10 +225,10 @@ func claimReady(ctx context.Context, coord coordinator.Coordinator, w coordinato
 	if r.Err != nil {
 		return g, false, r.Err
 	}
-	if r.Created != 0 && mayRun(r.State) {
+	if r.Created != 0 && mayRun(r.State) && !r.Blocked {
 		return r.Granted, true, nil
 	}
-	// It was deleted, or put to sleep, since it was read.
+	// It was deleted, put to sleep or began to wait since it was read.
 	return g, false, endPatiently(ctx, coord, r.Ending(coordinator.Release)).Err
 }
 
@@ -304,17 +300,17 @@ type detachedClaim struct {
 }
 
 // CompleteDetached ends a detached task for good, by its ID and the token of the claim.
-// The result is any JSON of at most ResultBytesMax, or nil. It returns ErrFenced if the
+// The result is any JSON of at most ResultBytesMax, see Claim.SetResult, or nil. It returns ErrFenced if the
 // claim is no longer held, ErrWorking if a node holds it, and ErrNotFound if nothing is
 // known of the task.
 func (c *Client) CompleteDetached(ctx context.Context, id string, token int64, result json.RawMessage) error {
-	if n := len(result); n > ResultBytesMax {
-		return badInput("result", fmt.Sprintf("%d bytes", n), fmt.Sprintf("must be at most %d bytes of JSON", ResultBytesMax))
-	}
-	if len(result) > 0 && !stored.Valid(result) {
-		return badInput("result", string(result), "must be valid JSON, in UTF-8")
+	if err := checkResult(result, &Spec{}, nil); err != nil {
+		return err
 	}
 	return c.endDetached(ctx, "complete", id, token, func(d *detachedClaim) error {
+		if err := checkResult(result, &d.spec, d.Props); err != nil {
+			return err
+		}
 		d.record.State, d.record.Until, d.record.Result = statemachine.Completed, nil, result
 		return d.done(ctx)
 	})

@@ -143,7 +143,7 @@ const whyNoNode = "no node can take it; see each"
 // for none.
 func (s *survey) explain(e *Explanation, t *mirror.Task, target string, now time.Time) {
 	k := s.kinds.OfTask(t)
-	may, err := s.claimable(t, now)
+	may := k.Claimable(t, k.Blockers(t.ID), s.tasks, now)
 	switch {
 	case k.Err != nil:
 		e.Why = "its spec cannot be read: " + k.Err.Error()
@@ -164,17 +164,15 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, target string, now time
 		e.Why = "it runs on node " + t.Owner
 	case t.Owned():
 		e.Why = "it runs on node " + t.Owner + ", which claimed it because: " + e.Decision
-	case err != nil:
-		e.Why = "it can never be claimed: it " + err.Error()
 	case !may.Until.IsZero():
 		e.Until = &may.Until
 		e.Why = "it is not due before " + may.Until.Format(time.RFC3339)
 	case len(e.FailedNeeds) > 0:
-		e.Why = "it waits for " + strings.Join(e.FailedNeeds, ", ") + ", which failed or was killed: run that again with task retry, or forget it with task prune --unblock"
+		e.Why = "it waits for " + shorten.List(e.FailedNeeds) + ", which failed or was killed: run that again with task retry, or forget it with task prune --unblock"
 	case len(e.Cycle) > 0:
 		e.Why = "it waits for itself: " + strings.Join(e.Cycle, " → ") + "; delete one of them with unblock, or submit it again with other needs"
 	case len(e.BlockedBy) > 0:
-		e.Why = "it waits for " + strings.Join(e.BlockedBy, ", ")
+		e.Why = "it waits for " + shorten.List(e.BlockedBy)
 	case s.book.OpenAt(t.ID, t.Created, now).After(now):
 		at := s.book.OpenAt(t.ID, t.Created, now)
 		e.Until = &at
@@ -511,22 +509,9 @@ func (s *survey) cycle(t *mirror.Task) []string {
 		if at == nil || at.Owned() {
 			return nil
 		}
-		waits, _ := kind.Waits(depend.Blockers(id, s.kinds.OfTask(at).Needs), s.tasks)
+		waits, _ := kind.Waits(s.kinds.OfTask(at).Blockers(id), s.tasks)
 		return waits
 	})
-}
-
-// claimable reports whether a task could be claimed. The error says why it never can.
-func (s *survey) claimable(t *mirror.Task, now time.Time) (kind.Answer, error) {
-	k := s.kinds.OfTask(t)
-	if k.Err != nil {
-		return kind.Answer{}, k.Err
-	}
-	blockers, err := k.Blockers(t)
-	if err != nil {
-		return kind.Answer{}, err
-	}
-	return k.Claimable(t, blockers, s.tasks, now), nil
 }
 
 // byTurn compares tasks by their turn.
@@ -540,7 +525,8 @@ func (s *survey) byTurn(a, b *mirror.Task) int {
 func (s *survey) open(now time.Time, wanted func(kind.Answer) bool) []*mirror.Task {
 	var open []*mirror.Task
 	for t := range s.tasks.All() {
-		if a, err := s.claimable(t, now); err == nil && a.Open && wanted(a) {
+		k := s.kinds.OfTask(t)
+		if a := k.Claimable(t, k.Blockers(t.ID), s.tasks, now); a.Open && wanted(a) {
 			open = append(open, t)
 		}
 	}

@@ -146,24 +146,41 @@ func (c *Claim) Token() int64 { return int64(c.fencing) }
 func (c *Claim) Deadline() time.Time { return time.Now().Add(c.in.session.Remaining()) }
 
 // SetResult sets the result that is recorded when the handler returns: the JSON of v,
-// at most ResultBytesMax. The last call counts.
+// at most ResultBytesMax, and less if the task is no job and its needs and properties are
+// very large. The last call counts.
 func (c *Claim) SetResult(v any) error {
 	value, err := stored.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("result of task %q: %w", c.ID(), err)
 	}
-	if !stored.Valid(value) {
-		return badInput("result", string(value), "must be valid JSON, in UTF-8")
-	}
-	if len(value) > ResultBytesMax {
-		return badInput("result", fmt.Sprintf("%d bytes", len(value)),
-			fmt.Sprintf("must be at most %d bytes of JSON", ResultBytesMax))
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := checkResult(value, &c.kind.Spec, c.props); err != nil {
+		return err
+	}
 	c.result = value
 	return nil
 }
+
+// checkResult checks a result of a task with a spec and properties. All three are stored
+// in one value when it ends, other than those of a job, which the tree has.
+func checkResult(result []byte, s *Spec, props []byte) error {
+	most := ResultBytesMax
+	if !s.Job {
+		most = min(most, recordBytesMax-s.needsBytes()-len(props))
+	}
+	switch n := len(result); {
+	case n > most:
+		return badInput("result", fmt.Sprintf("%d bytes", n), fmt.Sprintf("must be at most %d bytes of JSON", most))
+	case n > 0 && !stored.Valid(result):
+		return badInput("result", string(result), "must be valid JSON, in UTF-8")
+	}
+	return nil
+}
+
+// recordBytesMax limits the result, the needs and the properties of a task together. The
+// rest of a value is for its errors and the rest of its spec.
+const recordBytesMax = broker.ValueBytesMax - 64<<10
 
 func (c *Claim) takeResult() json.RawMessage {
 	c.mu.Lock()

@@ -202,7 +202,7 @@ func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 		in.abandon(r)
 		return
 	}
-	if claim.kind.Err != nil || claim.task == nil || !in.config.runs(r.class().Type) || p.adopted && r.waited() ||
+	if claim.kind.Err != nil || claim.task == nil || !in.config.runs(r.class().Type) || p.adopted && r.waited() || g.Blocked ||
 		in.frozenOrLeaving() || !in.session.MayStart() || in.node.isLeftBehind(g.ID) {
 		in.release(r)
 		return

@@ -335,11 +335,22 @@ func (s Submission) validateNeeds() error {
 			return badInput("needs", need, "a task cannot need itself")
 		}
 	}
-	if n := len(depend.Blockers(s.ID, s.Spec.Needs)); n > NeedsMax {
-		return badInput("needs", fmt.Sprintf("%d tasks", n),
-			fmt.Sprintf("ancestors and needs together must be at most %d", NeedsMax))
+	if n := len(s.Spec.Needs); n > NeedsMax {
+		return badInput("needs", fmt.Sprintf("%d tasks", n), fmt.Sprintf("must be at most %d", NeedsMax))
+	}
+	if n := s.Spec.needsBytes() + len(s.Props); n > InputBytesMax {
+		return badInput("needs", fmt.Sprintf("%d bytes with the props", n), fmt.Sprintf("must be at most %d bytes together", InputBytesMax))
 	}
 	return nil
+}
+
+// needsBytes returns the size of the needs as JSON.
+func (s Spec) needsBytes() int {
+	if len(s.Needs) == 0 {
+		return 0
+	}
+	value, _ := json.Marshal(s.Needs) // strings, which cannot fail
+	return len(value)
 }
 
 func checkType(name string) error {

@@ -175,6 +175,50 @@ func BenchmarkFanOut(b *testing.B) {
 	}
 }
 
+// BenchmarkFanIn makes one job wait for ten thousand. It reports the time from the
+// completion of the last of them until that one has run, and their rate as a part of what
+// it is while nothing waits for them.
+func BenchmarkFanIn(b *testing.B) {
+	many := requests(windlass.NeedsMax, "job", "")
+	join := tree.Request{Name: "join", Type: "job"}
+	for _, r := range many {
+		join.Spec.Needs = append(join.Spec.Needs, tree.Path("").Child(r.Name, r.Type).ID())
+	}
+	for range b.N {
+		plain, _ := fanIn(b, many, windlass.NeedsMax)
+		rate, last := fanIn(b, append(slices.Clone(many), join), windlass.NeedsMax+1)
+		b.ReportMetric(last.Seconds()*1000, "ms-last")
+		b.ReportMetric(rate/plain, "rate-of-plain")
+	}
+}
+
+// fanIn runs jobs, and returns the rate of the first NeedsMax of them and how much later
+// all have run.
+func fanIn(b *testing.B, queued []tree.Request, awaited int64) (rate float64, last time.Duration) {
+	b.Helper()
+	server := start(b)
+	queue(b, server, queued...)
+	var count atomic.Int64
+	first := make(chan struct{})
+	began := time.Now()
+	w := startWorkers(b, server, awaited, func(c windlass.Config) windlass.Config {
+		ended := c.Events.Ended
+		c.Events.Ended = func(e windlass.End) {
+			if e.Outcome == windlass.OutcomeCompleted && count.Add(1) == windlass.NeedsMax {
+				close(first)
+			}
+			ended(e)
+		}
+		return c
+	})
+	<-first
+	took := time.Since(began)
+	<-w.all
+	last = time.Since(began) - took
+	w.end()
+	return windlass.NeedsMax / took.Seconds(), last
+}
+
 // BenchmarkTake reports how long a call of Dequeue takes with few and with many pending
 // jobs.
 func BenchmarkTake(b *testing.B) {

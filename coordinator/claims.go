@@ -45,7 +45,9 @@ type Wanted struct {
 	// longer applies.
 	Modified broker.Revision
 	// Blockers lists the tasks that must not exist, and must not have failed or been
-	// killed if that blocks others.
+	// killed if that blocks others. The claim has conditions for as many of them as fit
+	// into a transaction, which is 63, or 62 for a task without a key of its own. The
+	// others are looked for once it is granted: see Granted.Blocked.
 	Blockers []string
 	// Skipped, if set, replaces Blockers: the task is claimed in order to end it,
 	// because the task with this ID has failed or was killed.
@@ -75,6 +77,11 @@ type Granted struct {
 	// task was deleted meanwhile; the claim is then to be released.
 	Created   broker.Revision
 	PropsOnly bool
+	// Blocked is true if the claim is held and must be released at once: one of
+	// Wanted.Blockers was there after the grant, or it is not known that none was. A
+	// claim of a task with blockers whose outcome was unknown and that turns up later,
+	// by Adopt, was not checked and must be released too.
+	Blocked bool
 	// Spec, Props and State are the stored values at the moment of the claim, nil if
 	// absent.
 	Spec, Props, State []byte
@@ -181,6 +188,7 @@ func (c *claims) Claim(ctx context.Context, wanted []Wanted) []Result {
 	}
 	c.explain(ctx, wanted, results, refused)
 	c.resolve(ctx, wanted, results, unknown)
+	c.check(ctx, wanted, results)
 	return results
 }
 
@@ -237,8 +245,9 @@ func (c *claims) claimTxn(w Wanted) broker.Txn {
 		txn.If = append(txn.If, broker.Modified(c.space.TaskCommand(id), w.Command))
 		return txn
 	}
-	for _, b := range w.Blockers {
-		txn.If = append(txn.If, broker.Absent(c.space.Task(b)), broker.Absent(c.space.Failed(b)))
+	conditions, _ := w.waits()
+	for _, b := range conditions {
+		txn.If = append(txn.If, c.gone(b)...)
 	}
 	return txn
 }

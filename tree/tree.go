@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/pause"
+	"github.com/windlass-go/windlass/internal/shorten"
 )
 
 // Tree queues the jobs of a namespace and reads their state. Its methods are safe for
@@ -127,7 +127,7 @@ func jobOf(info windlass.TaskInfo, r windlass.JobRecord) JobInfo {
 	}
 	switch n := len(info.Errors); {
 	case len(info.FailedNeeds) > 0:
-		j.Reason = strings.Join(info.FailedNeeds, ", ") + " failed or was killed"
+		j.Reason = shorten.List(info.FailedNeeds) + " failed or was killed"
 	case info.Status == windlass.StatusKilled && n > 0:
 		j.Reason = info.Errors[n-1].Error
 	}

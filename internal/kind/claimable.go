@@ -1,18 +1,13 @@
 package kind
 
 import (
-	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/depend"
-	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
 )
-
-// NeedsMax limits the tasks that one task waits for, its ancestors included. The claim
-// has a condition for each, and one more for a task without a key of its own.
-const NeedsMax = keys.JobDepthMax - 1
 
 // Answer says whether some node could claim a task now.
 type Answer struct {
@@ -22,8 +17,10 @@ type Answer struct {
 	// Until is the time before which it cannot be claimed; zero if it waits for no
 	// time.
 	Until time.Time
-	// Waits is true if it waits for other tasks.
-	Waits bool
+	// WaitsFor is one of the tasks that it waits for, empty if it waits for none. It is
+	// drawn at random: whoever asks again only once that one has ended asks about ln(n)
+	// times until n tasks have, in whichever order they do.
+	WaitsFor string
 	// Skipped is the task whose failure causes this one to be killed, empty for none.
 	// SkippedAt is the revision at which that failure was marked.
 	Skipped   string
@@ -37,34 +34,29 @@ func (f *Facts) Claimable(t *mirror.Task, blockers []string, tasks *mirror.Tasks
 	if t.Owned() || f.Err != nil {
 		return a
 	}
+	blocking := 0
 	for _, b := range blockers {
 		left := tasks.Remains(b)
-		if left != nil && left.Failed == mirror.FailedSkips && !left.HasKey {
+		if left.Skips() {
 			return Answer{Open: true, Skipped: b, SkippedAt: tasks.FailedAt(b)}
 		}
-		a.Waits = a.Waits || blocks(left)
+		if !blocks(left) {
+			continue
+		}
+		if blocking++; rand.IntN(blocking) == 0 {
+			a.WaitsFor = b
+		}
 	}
 	if f.NotBefore.After(now) {
 		a.Until = f.NotBefore
 	}
-	a.Open = !a.Waits && a.Until.IsZero()
+	a.Open = blocking == 0 && a.Until.IsZero()
 	return a
 }
 
 // Blockers returns the tasks that a task waits for, whether they exist or not, its
-// ancestors first. It returns an error if they are more than a claim can depend on, so
-// that the task is never open.
-func (f *Facts) Blockers(t *mirror.Task) ([]string, error) {
-	blockers := depend.Blockers(t.ID, f.Needs)
-	most := NeedsMax
-	if !t.HasKey {
-		most--
-	}
-	if len(blockers) > most {
-		return nil, fmt.Errorf("waits for %d tasks; the limit is %d", len(blockers), most)
-	}
-	return blockers, nil
-}
+// ancestors first.
+func (f *Facts) Blockers(id string) []string { return depend.Blockers(id, f.Needs) }
 
 // Waits returns the blockers that still block, and in failed those of them that have
 // failed or were killed.

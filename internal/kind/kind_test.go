@@ -51,8 +51,8 @@ func TestClaimable_ReportsWhatATaskWaitsFor(t *testing.T) {
 		{"held", kind.Facts{}, []string{"t", "t/owner"}, kind.Answer{}},
 		{"unreadable", kind.Facts{Err: fmt.Errorf("not JSON")}, []string{"t"}, kind.Answer{}},
 		{"not due", kind.Facts{NotBefore: later}, []string{"t"}, kind.Answer{Until: later}},
-		{"waits", kind.Facts{Needs: []string{"a"}}, []string{"t", "a"}, kind.Answer{Waits: true}},
-		{"waits and not due", kind.Facts{NotBefore: later, Needs: []string{"gone", "a"}}, []string{"t", "a"}, kind.Answer{Until: later, Waits: true}},
+		{"waits", kind.Facts{Needs: []string{"a"}}, []string{"t", "a"}, kind.Answer{WaitsFor: "a"}},
+		{"waits and not due", kind.Facts{NotBefore: later, Needs: []string{"gone", "a"}}, []string{"t", "a"}, kind.Answer{Until: later, WaitsFor: "a"}},
 		{
 			"to be killed for the first failure", kind.Facts{NotBefore: later, Needs: []string{"a", "b", "c"}}, []string{"t", "a", "c/failed", "b/failed"},
 			kind.Answer{Open: true, Skipped: "b", SkippedAt: 4},
@@ -61,11 +61,7 @@ func TestClaimable_ReportsWhatATaskWaitsFor(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			tasks := copyOf(t, c.written...)
 			task := tasks.Get("t")
-			blockers, err := c.facts.Blockers(task)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(c.want, c.facts.Claimable(task, blockers, tasks, now)); diff != "" {
+			if diff := cmp.Diff(c.want, c.facts.Claimable(task, c.facts.Blockers("t"), tasks, now)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})

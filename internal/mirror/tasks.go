@@ -79,6 +79,10 @@ const (
 // an owner key whose task was deleted by hand.
 func (t *Task) Exists() bool { return t.HasKey || t.HasProps }
 
+// Skips reports whether the task is gone and has left a failure for which those that
+// wait for it are to be killed. A task of which nothing is known, nil, has not.
+func (t *Task) Skips() bool { return t != nil && t.Failed == FailedSkips && !t.HasKey }
+
 // CreatedAs returns the revision at which the task's own key was created, or its
 // properties if propsOnly; zero if that does not exist. It distinguishes a task from
 // another that was submitted under its ID later.

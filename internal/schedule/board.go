@@ -83,7 +83,7 @@ func (b *Board) Changed(id string, now time.Time) {
 		delete(b.holds, id)
 	}
 	if t == nil || !t.HasKey {
-		b.candidates.freed(id)
+		b.candidates.freed(id, b.tasks.Remains(id).Skips())
 	}
 	if c := b.flights[id]; c != nil {
 		c.changed = true
@@ -297,9 +297,8 @@ func (b *Board) look(c *Candidate, now time.Time) bool {
 		}
 	}
 	a := c.Kind.Claimable(t, c.Blockers, b.tasks, now)
-	if c.Skipped, c.SkippedAt = a.Skipped, a.SkippedAt; a.Waits {
-		b.candidates.wait(c)
-	}
+	c.Skipped, c.SkippedAt = a.Skipped, a.SkippedAt
+	b.candidates.wait(c, a.WaitsFor)
 	if a.Open {
 		a.Until = later(b.reservedUntil(t, c.seen, now), b.rules.Apart(t, now))
 		a.Open = !a.Until.After(now)

@@ -43,8 +43,7 @@ func newDesk(t *testing.T, peers ...Peer) *desk {
 		Apart:      func(t *mirror.Task, _ time.Time) time.Time { return d.apart[t.ID] },
 		Read: func(t *mirror.Task) (Reading, bool) {
 			k := t.Kind.(*kind.Facts)
-			blockers, err := k.Blockers(t)
-			return Reading{Kind: k, Blockers: blockers, Ours: !d.pulled[t.ID], Pulled: d.pulled[t.ID]}, err == nil
+			return Reading{Kind: k, Blockers: k.Blockers(t.ID), Ours: !d.pulled[t.ID], Pulled: d.pulled[t.ID]}, true
 		},
 		Balancer: func(now time.Time) func(*Candidate) (bool, time.Time) {
 			return func(c *Candidate) (bool, time.Time) {
@@ -71,7 +70,8 @@ func newSpace(t *testing.T) keys.Space {
 // fleet. The spec of a task is the name of its facts.
 func newTasks(space keys.Space, facts map[string]*kind.Facts, fleet *Fleet) *mirror.Tasks {
 	return mirror.NewTasks(space, mirror.Keep{
-		Kind: func(spec []byte) any { return facts[string(spec)] },
+		Kind:  func(spec []byte) any { return facts[string(spec)] },
+		Skips: func([]byte) bool { return true },
 		Count: func(t *mirror.Task, by int) {
 			if t.Owner != fleet.config.Name {
 				fleet.Hold(t.Owner, t.Kind.(*kind.Facts).Class, by)
@@ -113,6 +113,21 @@ func (d *desk) shows(tasks ...string) {
 			event(d.space.Task(id), kindOf, false)
 		}
 	}
+	d.applies(b)
+}
+
+// fails ends a task in the copy, so that those that wait for it are to be killed.
+func (d *desk) fails(id string) {
+	d.revision++
+	d.applies(broker.Batch{Events: []broker.Event{
+		{KV: broker.KV{Key: d.space.Failed(id), Created: d.revision, Modified: d.revision}},
+		{Deleted: true, KV: broker.KV{Key: d.space.Task(id), Modified: d.revision}},
+		{Deleted: true, KV: broker.KV{Key: d.space.Owner(id), Modified: d.revision}},
+	}})
+}
+
+// applies applies a batch to the copy and to the board.
+func (d *desk) applies(b broker.Batch) {
 	b.Revision = d.revision
 	changed := d.tasks.Apply(b)
 	for _, id := range changed {
@@ -474,5 +489,52 @@ func TestBoard_PlansNewTasksByNameOnceTheirTypeIsShortLived(t *testing.T) {
 		if !c.byName {
 			t.Errorf("when nothing has changed for a while, %s has target %s by loads", id, c.target)
 		}
+	}
+}
+
+func TestBoard_ATaskThatWaitsForManyIsCheckedAFewTimes(t *testing.T) {
+	const many = 3000
+	needs := make([]string, many)
+	for i := range needs {
+		needs[i] = fmt.Sprint("n", i)
+	}
+	for name, order := range map[string]func(i int) int{
+		"first to last": func(i int) int { return i },
+		"last to first": func(i int) int { return many - 1 - i },
+		"in a jumble":   func(i int) int { return i * 7 % many },
+	} {
+		d := newDesk(t)
+		d.facts["join"] = &kind.Facts{Class: d.facts[""].Class, Needs: needs}
+		for _, need := range needs {
+			d.shows(need, need+"=other")
+		}
+		d.shows("join")
+		d.wants(0)
+		checks := 0
+		for i := range many {
+			d.shows("-" + needs[order(i)])
+			if len(d.candidates.soon) > 0 {
+				checks++
+			}
+			if i < many-1 {
+				d.wants(0)
+			}
+		}
+		if d.wants(0, "join"); checks > 100 { // 8 or 9 are to be expected
+			t.Errorf("%s: it is checked %d times", name, checks)
+		}
+	}
+}
+
+func TestBoard_AnyFailureThatSkipsATaskIsSeenWhicheverItWaitsFor(t *testing.T) {
+	for i := range 4 {
+		d := newDesk(t)
+		needs := []string{"a", "b", "c", "d"}
+		d.facts["join"] = &kind.Facts{Class: d.facts[""].Class, Needs: needs}
+		d.pulled["join"] = true // or the board claims it only if its target is this node
+		d.shows("a", "a=other", "b", "b=other", "c", "c=other", "d", "d=other", "join")
+		d.wants(0)
+		d.fails(needs[i])
+		d.wants(0, "join")
 	}
 }

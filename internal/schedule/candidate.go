@@ -56,6 +56,11 @@ type look struct {
 	soon bool
 	// read is set once there is a Reading.
 	read bool
+	// waiting is set once the candidate is registered as a waiter of its blockers, and
+	// waitsFor is the one of them whose end is the next that can change anything; empty
+	// for none.
+	waiting  bool
+	waitsFor string
 	// doubted is set while the store has refused its claim as owned or gone, and the
 	// copy does not show that yet.
 	doubted bool
@@ -199,9 +204,11 @@ func (cs *candidates) next() time.Time {
 
 // drop forgets a candidate.
 func (cs *candidates) drop(c *Candidate) {
-	for _, b := range c.Blockers {
-		if delete(cs.waiters[b], c.ID); len(cs.waiters[b]) == 0 {
-			delete(cs.waiters, b)
+	if c.waiting {
+		for _, b := range c.Blockers {
+			if delete(cs.waiters[b], c.ID); len(cs.waiters[b]) == 0 {
+				delete(cs.waiters, b)
+			}
 		}
 	}
 	delete(cs.byID, c.ID)
@@ -210,9 +217,14 @@ func (cs *candidates) drop(c *Candidate) {
 	cs.believe(c)
 }
 
-// wait records that a candidate waits for other tasks to go. It waits for all of them:
-// one that is absent now may be submitted and fail while another one is waited for.
-func (cs *candidates) wait(c *Candidate) {
+// wait records that a candidate waits for other tasks, of which one is known to be
+// there. It is registered with all of them: any can fail and skip it, also one that is
+// absent now.
+func (cs *candidates) wait(c *Candidate, waitsFor string) {
+	if c.waitsFor = waitsFor; waitsFor == "" || c.waiting {
+		return
+	}
+	c.waiting = true
 	for _, b := range c.Blockers {
 		if cs.waiters[b] == nil {
 			cs.waiters[b] = map[string]struct{}{}
@@ -221,12 +233,13 @@ func (cs *candidates) wait(c *Candidate) {
 	}
 }
 
-// freed checks again what waited for a task that is gone.
-func (cs *candidates) freed(id string) {
+// freed checks again what the end of a task can change: the candidates that are known
+// to wait for it and, if it skips those that wait, all others that are not to be killed
+// already. A check looks at all blockers, of which there may be thousands.
+func (cs *candidates) freed(id string, skips bool) {
 	for waiter := range cs.waiters[id] {
-		if c := cs.byID[waiter]; c != nil {
+		if c := cs.byID[waiter]; c.waitsFor == id || c.Skipped == id || skips && c.Skipped == "" {
 			cs.lookSoon(c)
 		}
 	}
-	delete(cs.waiters, id)
 }

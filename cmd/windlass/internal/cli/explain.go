@@ -3,12 +3,12 @@ package cli
 import (
 	"context"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/internal/view"
 )
 
@@ -38,7 +38,7 @@ func explanationTable(e windlass.Explanation) table {
 	if e.ClaimedAt != nil {
 		t.add("claimed", view.Ago(e.ClaimedAt, time.Now()))
 	}
-	t.add("blocked by", strings.Join(e.BlockedBy, ", "))
+	t.add("blocked by", shorten.List(e.BlockedBy))
 	if e.Errors > 0 {
 		t.add("errors", strconv.Itoa(e.Errors))
 		t.add("last error", e.LastError)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/tree"
 )
@@ -83,7 +84,7 @@ func (t *table) addSpec(s *windlass.Spec) {
 	t.add("Prefers", pairs(s.Prefer))
 	t.add("Only on", s.Node)
 	t.add("Group", s.Group)
-	t.add("Needs", strings.Join(s.Needs, ", "))
+	t.add("Needs", shorten.List(s.Needs))
 	if s.Timeout > 0 {
 		t.add("Timeout", time.Duration(s.Timeout).String())
 	}
@@ -117,7 +118,7 @@ func detailTable(t view.Task) table {
 	if t.FailuresMax > 0 {
 		detail.add("Failures", fmt.Sprintf("%d; %d end it", t.Failures, t.FailuresMax))
 	}
-	detail.add("Blocked by", strings.Join(t.BlockedBy, ", "))
+	detail.add("Blocked by", shorten.List(t.BlockedBy))
 	detail.add("Tags", view.Tags(t.Tags))
 	detail.add("Props", string(t.Props))
 	detail.add("Progress", string(t.Progress))

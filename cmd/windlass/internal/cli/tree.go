@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/tree"
 )
@@ -195,7 +196,7 @@ func (a *app) printJobs(jobs []tree.JobInfo) error {
 		return table{heading: []string{"PATH", "STATUS", "NODE", "AGE", "CLAIMED", "ERRORS", "BLOCKED BY"}, rows: rowsOf(jobs, func(j tree.JobInfo) []string {
 			return []string{
 				string(j.Path), string(j.Status), view.OrDash(j.Node), view.Age(j.QueuedAt, now), view.Age(j.ClaimedAt, now),
-				strconv.Itoa(len(j.Errors)), view.OrDash(strings.Join(j.BlockedBy, ",")),
+				strconv.Itoa(len(j.Errors)), view.OrDash(shorten.List(j.BlockedBy)),
 			}
 		})}
 	})
@@ -241,8 +242,8 @@ func jobTable(j view.Job) table {
 		{"Finished", view.Ago(j.FinishedAt, now)},
 	}}
 	t.addTime("Sleeps until", j.Until)
-	t.add("Needs", strings.Join(j.Needs, ", "))
-	t.add("Blocked by", strings.Join(j.BlockedBy, ", "))
+	t.add("Needs", shorten.List(j.Needs))
+	t.add("Blocked by", shorten.List(j.BlockedBy))
 	t.add("Reason", j.Reason)
 	t.add("Data", string(j.Data))
 	t.add("Progress", string(j.Progress))

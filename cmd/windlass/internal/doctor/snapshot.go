@@ -14,7 +14,6 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/deaths"
-	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/statemachine"
@@ -159,9 +158,6 @@ func (s *snapshot) take(p keys.Parsed, kv broker.KV) (err error) {
 		var spec windlass.Spec
 		if len(bytes.TrimSpace(kv.Value)) > 0 {
 			err = json.Unmarshal(kv.Value, &spec)
-		}
-		if n := len(depend.Blockers(p.Name, spec.Needs)); err == nil && n > windlass.NeedsMax {
-			err = fmt.Errorf("it waits for %d tasks; the limit is %d", n, windlass.NeedsMax)
 		}
 		s.specs[p.Name] = &spec
 	case keys.Props:

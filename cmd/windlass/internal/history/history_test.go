@@ -265,6 +265,36 @@ func TestLog_I10_TheFirstCandidateMayWrite(t *testing.T) {
 	}
 }
 
+func TestLog_Z06_Z11_ChecksTheBlockersWithoutAConditionWhenAHandlerBegins(t *testing.T) {
+	for name, c := range map[string]struct {
+		then func(s *script) // after the grant
+		want string
+	}{
+		"pending":         {func(*script) {}, `I8: "t" runs while "b" exists`},
+		"ended":           {func(s *script) { s.at(del("tasks/b")) }, ""},
+		"failed":          {func(s *script) { s.at(put("tasks/b/failed", `{}`), del("tasks/b")) }, `Z11: "t" runs while "b", which failed`},
+		"submitted again": {func(s *script) { s.at(del("tasks/b")); s.at(put("tasks/b", "")) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, wrong := checked(t, func(s *script, l *Log) {
+				l.Conditions, l.Unannounced = 1, true
+				s.at(put("tasks/b", ""))
+				s.at(put("tasks/t", `{"needs":["a","b"]}`))
+				s.at(owner("t", 1))
+				c.then(s)
+			})
+			if len(wrong) > 0 {
+				t.Fatal(wrong)
+			}
+			l.Begins("t", 3)
+			l.Begins("t", 2) // no claim
+			if got := strings.Join(l.Violations(), "; "); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 func skipped(token broker.Revision) string {
 	return fmt.Sprintf(`{"state":"killed","token":%d,"errors":[{"error":"skipped: a failed"}]}`, token)
 }

@@ -49,6 +49,10 @@ type Log struct {
 	Observer *Observer
 	// Unannounced skips I5 and I12, for a caller that announces nothing.
 	Unannounced bool
+	// Conditions is for how many of the tasks that a task waits for its claim has
+	// conditions. Of the others those that were there at the grant must have ended when
+	// a handler begins: see Begins.
+	Conditions int
 	// Term, if set, returns the election and the term of a key that only a leader
 	// writes. It is called for keys that are not Windlass's.
 	Term func(kv broker.KV) (election string, token broker.Revision, ok bool)
@@ -65,6 +69,9 @@ type Log struct {
 	tasks     map[string]*task
 	// skipping has the claims that are allowed only to kill the task.
 	skipping map[claim]bool
+	// late has the tasks that a claim is not to run before and has no condition for, by
+	// the revisions at which they came to exist, as they were at the grant.
+	late map[claim]map[string]broker.Revision
 	// carrying has the claims of clients, which only carry out a command.
 	carrying map[claim]bool
 	lines    lines
@@ -127,8 +134,8 @@ func New(namespace string) (*Log, error) {
 		return nil, err
 	}
 	return &Log{
-		space: space, sessionOf: map[string]broker.SessionID{}, alive: map[broker.SessionID]map[string]bool{},
-		tasks: map[string]*task{}, skipping: map[claim]bool{}, carrying: map[claim]bool{}, lines: lines{}, cordons: map[string]time.Time{}, paused: map[string]bool{}, resumed: map[string]time.Time{},
+		Conditions: 63, space: space, sessionOf: map[string]broker.SessionID{}, alive: map[broker.SessionID]map[string]bool{},
+		tasks: map[string]*task{}, skipping: map[claim]bool{}, late: map[claim]map[string]broker.Revision{}, carrying: map[claim]bool{}, lines: lines{}, cordons: map[string]time.Time{}, paused: map[string]bool{}, resumed: map[string]time.Time{},
 		deaths:  map[string]map[string]bool{},
 		endings: map[claim]bool{}, deleting: map[string]bool{}, unblocking: map[string]bool{}, byHand: map[string]bool{},
 	}, nil

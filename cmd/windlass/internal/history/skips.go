@@ -58,31 +58,50 @@ func (l *Log) checkForgotten(id string, group []broker.Event) {
 }
 
 // checkBlockers checks a grant against the tasks that the task waits for (I8, Z06,
-// Z11). If one of them has failed and skips the tasks that wait, the claim is allowed
-// only to kill the task.
+// Z11), and notes those for which it has no condition. If one of them has failed and
+// skips the tasks that wait, the claim is allowed only to kill the task.
 func (l *Log) checkBlockers(id string, token broker.Revision) {
 	var wrong []string
 	mayKill := false
-	for _, b := range l.task(id).blockers(id) {
+	late := map[string]broker.Revision{}
+	for i, b := range l.task(id).blockers(id) {
 		blocker := l.tasks[b]
-		switch {
-		case blocker == nil:
-			continue
-		case blocker.exists:
-			wrong = append(wrong, fmt.Sprintf("I8: %q is granted while %q exists", id, b))
-		case blocker.failed.there:
-			wrong = append(wrong, fmt.Sprintf("Z11: %q is granted while %q, which failed, keeps it waiting", id, b))
-		default:
+		if blocker == nil || !blocker.exists && !blocker.failed.there {
 			continue
 		}
-		mayKill = mayKill || blocker.failed.skips
+		if mayKill = mayKill || blocker.failed.skips; i < l.Conditions {
+			wrong = append(wrong, blocker.keeps(id, b, "is granted"))
+		} else {
+			late[b] = blocker.created
+		}
 	}
 	if mayKill {
 		l.skipping[claim{id, token}] = true
 		return
 	}
+	if len(late) > 0 {
+		l.late[claim{id, token}] = late
+	}
 	for _, text := range wrong {
 		l.complain("%s", text)
+	}
+}
+
+// keeps says what a task does although another one, t, keeps it waiting.
+func (t *task) keeps(id, blocker, does string) string {
+	if t.exists {
+		return fmt.Sprintf("I8: %q %s while %q exists", id, does, blocker)
+	}
+	return fmt.Sprintf("Z11: %q %s while %q, which failed, keeps it waiting", id, does, blocker)
+}
+
+// Begins checks the beginning of a handler under a claim against the tasks that were
+// there at the grant and for which the claim had no condition (I8, Z06, Z11).
+func (l *Log) Begins(id string, token broker.Revision) {
+	for b, created := range l.late[claim{id, token}] {
+		if blocker := l.tasks[b]; blocker.created == created && (blocker.exists || blocker.failed.there) {
+			l.complain("%s", blocker.keeps(id, b, "runs"))
+		}
 	}
 }
 

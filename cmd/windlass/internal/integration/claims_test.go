@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -347,29 +346,5 @@ func TestTask_M06_WhatANewerVersionWroteIsKept(t *testing.T) {
 				t.Errorf("%s is not gone", id)
 			}
 		}
-	})
-}
-
-// The spec has more needs than a claim can check. It is written past the client's limit.
-func TestClaim_M06_ATaskThatWaitsForTooManyIsReportedAndRunsOnceItIsMended(t *testing.T) {
-	inCluster(t, func(t *testing.T, c *cluster) {
-		needs := make([]string, windlass.NeedsMax+50)
-		for i := range needs {
-			needs[i] = fmt.Sprint("n", i)
-		}
-		spec, err := json.Marshal(windlass.Spec{Needs: needs})
-		c.must(err)
-		c.put("/test/tasks/a", string(spec))
-		var corrupt, trouble int
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Events.Corrupt = func(string, error) { corrupt++ }
-			cfg.Events.BrokerTrouble = func(error) { trouble++ }
-		})
-		c.Advance(time.Minute)
-		if corrupt == 0 || trouble != 0 || c.startsOf("a") != 0 {
-			t.Errorf("%d reports, %d refusals of the broker, %d starts", corrupt, trouble, c.startsOf("a"))
-		}
-		c.put("/test/tasks/a", "")
-		c.WaitUntil(time.Second, "it runs", c.allRunning(1))
 	})
 }

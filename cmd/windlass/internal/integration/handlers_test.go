@@ -190,6 +190,33 @@ func TestHandler_SeesItsClaim(t *testing.T) {
 	})
 }
 
+func TestHandler_ALargeResultFitsBesideLargePropertiesOrIsRefused(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		props := json.RawMessage(`"` + strings.Repeat("x", windlass.PropsBytesMax-2) + `"`)
+		var refused *windlass.BadInputError
+		c.join("n", handlers(map[string]run{"t": func(_ context.Context, claim *windlass.Claim) error {
+			err := claim.SetResult(strings.Repeat("r", windlass.ResultBytesMax-2))
+			if !errors.As(err, &refused) {
+				return windlass.Permanent(fmt.Errorf("the largest one: %w", err))
+			}
+			var most int
+			if _, err := fmt.Sscanf(refused.Limit, "must be at most %d", &most); err != nil {
+				return windlass.Permanent(err)
+			}
+			return claim.SetResult(strings.Repeat("r", most-2))
+		}}))
+		c.Submit(windlass.Submission{ID: "t", Props: props, Spec: windlass.Spec{Type: "t"}})
+		c.WaitFor(time.Minute, "t", windlass.StatusCompleted)
+		c.Submit(windlass.Submission{ID: "u", Props: props, Spec: windlass.Spec{Type: "u"}})
+		d := c.detach("u", "u")
+		large := json.RawMessage(`"` + strings.Repeat("r", windlass.ResultBytesMax-2) + `"`)
+		if err := c.client.CompleteDetached(t.Context(), "u", d.Token, large); !errors.As(err, &refused) {
+			t.Errorf("detached: %v", err)
+		}
+		c.must(c.client.CompleteDetached(t.Context(), "u", d.Token, json.RawMessage(`1`)))
+	})
+}
+
 func TestTokens_RiseFromClaimToClaim(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		var tokens []int64

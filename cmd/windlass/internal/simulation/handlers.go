@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/windlasstest"
 )
 
 // behaviour is how the handler of a task behaves. The task's ID decides it.
@@ -85,6 +86,7 @@ var errFlaky = errors.New("this time it did not work")
 // Run implements windlass.Handler.
 func (h handler) Run(ctx context.Context, claim *windlass.Claim) error {
 	<-h.process.started
+	h.process.world.begins(windlasstest.Run{Task: claim.ID(), Token: claim.Token()})
 	b := behaviourOf(claim.ID())
 	if err := h.write(claim, "begun"); err != nil {
 		return err

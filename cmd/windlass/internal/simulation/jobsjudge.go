@@ -3,18 +3,26 @@ package simulation
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/statemachine"
+	"github.com/windlass-go/windlass/windlasstest"
 )
 
 func typeOfJob(id string) string { return id[strings.LastIndex(id, "_")+1:] }
 
-// skipping reports whether a claim is allowed only to kill its task.
-func (w *world) skipping(id string, token int64) bool {
+// begins judges the beginning of a run by its claim.
+func (w *world) begins(r windlasstest.Run) {
+	if w.profile.crowded {
+		time.Sleep(time.Nanosecond) // until the log has all that has happened by now
+	}
 	w.logMu.Lock()
 	defer w.logMu.Unlock()
-	return w.log.Skipping(id, broker.Revision(token))
+	if w.log.Skipping(r.Task, broker.Revision(r.Token)) {
+		w.fail("Z11: %q runs under token %d, which is there to kill it", r.Task, r.Token)
+	}
+	w.log.Begins(r.Task, broker.Revision(r.Token))
 }
 
 // judgeJobs compares the stored jobs with the verdicts of their runs.

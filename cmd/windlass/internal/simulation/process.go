@@ -68,6 +68,9 @@ func (w *world) start(name string) *process {
 			if newerVersion {
 				plain = &newer{Coordinator: plain, store: w.store}
 			}
+			if w.profile.crowded {
+				plain = crowd{plain}
+			}
 			return &witness{Coordinator: plain, ops: &w.operations, log: w.log}
 		},
 	}

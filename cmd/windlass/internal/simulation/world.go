@@ -188,6 +188,9 @@ func (w *world) play() {
 	if w.log, err = history.New(windlasstest.Namespace); err != nil {
 		w.t.Fatal(err)
 	}
+	if w.profile.crowded {
+		w.log.Conditions = 0
+	}
 	w.client, w.operator, w.detached = w.newClient(announcing{w.reordered(), w.log}), w.newClient(w.store), w.newClient(announcing{w.troubled, w.log})
 	w.log.Observer = w.operations.observer()
 	w.log.Term = termOf

@@ -64,7 +64,7 @@ var layers = map[string][]string{
 	"api/dashboard":                 {},
 	"api":                           {".", "broker", "api/dashboard", "election", "statemachine", "tree", "internal/conns", "internal/commands", "internal/shorten", "internal/view"},
 	"cmd/windlass/internal/loadgen": {".", "broker", "coordinator", "session", "tree", "internal/keys", "internal/pause"},
-	"cmd/windlass/internal/top":     {".", "broker", "election", "statemachine", "tree", "internal/keys", "internal/commands", "internal/view", "internal/pause"},
+	"cmd/windlass/internal/top":     {".", "broker", "election", "statemachine", "tree", "internal/keys", "internal/commands", "internal/view", "internal/pause", "internal/shorten"},
 	"cmd/windlass/internal/cli": {".", "api", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "broker/zookeeper", "election", "session", "statemachine", "tree",
 		"internal/conns", "cmd/windlass/internal/doctor", "cmd/windlass/internal/exectask", "internal/keys", "cmd/windlass/internal/loadgen", "internal/commands", "internal/meter", "internal/pause", "internal/shorten", "cmd/windlass/internal/top", "internal/view", "observe/metrics", "observe/tracing"},
 	"cmd/windlass": {"cmd/windlass/internal/cli"},

@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -155,7 +156,7 @@ func describe(t windlass.TaskDetail, now time.Time) []string {
 	if t.Priority != 0 {
 		add("priority", strconv.Itoa(t.Priority))
 	}
-	add("blocked by", strings.Join(t.BlockedBy, ", "))
+	add("blocked by", shorten.List(t.BlockedBy))
 	add("properties", string(t.Props))
 	add("result", string(t.Result))
 	for _, e := range t.Errors {

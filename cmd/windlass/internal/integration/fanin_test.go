@@ -1,0 +1,126 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/coordinator"
+)
+
+func TestFanIn_Z12_ATaskRunsOnceAsManyAsItCanNeedHaveEnded(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		var ended atomic.Int64
+		early := int64(-1)
+		runs := handlers(map[string]run{
+			"part": func(context.Context, *windlass.Claim) error { ended.Add(1); return nil },
+			"join": func(context.Context, *windlass.Claim) error { early = ended.Load(); return nil },
+		})
+		c.join("n1", runs)
+		c.join("n2", runs)
+		join := windlass.Submission{ID: "join", Spec: windlass.Spec{Type: "join"}}
+		all := []windlass.Submission{}
+		for i := range windlass.NeedsMax {
+			part := windlass.Submission{ID: fmt.Sprint("part", i), Spec: windlass.Spec{Type: "part"}}
+			all, join.Spec.Needs = append(all, part), append(join.Spec.Needs, part.ID)
+		}
+		c.Submit(append(all, join)...)
+		c.WaitFor(10*time.Minute, "join", windlass.StatusCompleted)
+		if early != windlass.NeedsMax {
+			t.Errorf("it began after %d", early)
+		}
+	})
+}
+
+// The copy of the node that claims shows the need as gone. It is submitted again before the
+// claim, which has no condition for it.
+func TestFanIn_M11_ANeedThatIsThereAtTheClaimIsWaitedForHoweverManyThereAre(t *testing.T) {
+	for _, last := range []string{"runs", "fails"} {
+		t.Run(last, func(t *testing.T) {
+			inEach(t, func(t *testing.T, c *cluster) {
+				join := windlass.Submission{ID: "join", Spec: windlass.Spec{Type: "join"}}
+				for i := range 200 {
+					join.Spec.Needs = append(join.Spec.Needs, fmt.Sprint("part", i))
+				}
+				var again atomic.Bool
+				var begun, wrong atomic.Int64
+				c.join("n", handlers(map[string]run{
+					"part": func(context.Context, *windlass.Claim) error {
+						if last == "fails" {
+							return windlass.Permanent(errors.New("it does not work"))
+						}
+						return nil
+					},
+					"join": func(ctx context.Context, _ *windlass.Claim) error {
+						begun.Add(1)
+						if s, err := c.client.Task(ctx, "part150"); err != nil || s.Status != windlass.StatusCompleted {
+							wrong.Add(1)
+						}
+						return nil
+					},
+				}), intercept(func(m *interceptor) {
+					m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
+						if wanted[0].ID == "join" && !again.Swap(true) {
+							c.must(c.client.Submit(ctx, windlass.Submission{ID: "part150", Spec: windlass.Spec{Type: "part", NotBefore: time.Now().Add(6 * time.Second)}}))
+						}
+						return m.Coordinator.Claim(ctx, wanted)
+					}
+				}))
+				c.Submit(join)
+				c.Advance(4 * time.Second)
+				if c.wantStatus("join", windlass.StatusBlocked); begun.Load() != 0 {
+					t.Error("it began while part150 was there")
+				}
+				if last == "fails" {
+					c.WaitFor(2*time.Minute, "part150", windlass.StatusFailed)
+					c.Advance(3 * time.Second)
+					c.wantStatus("join", windlass.StatusBlocked)
+					e, err := c.client.Explain(t.Context(), "join")
+					if c.must(err); !strings.Contains(e.Why, "part150") {
+						t.Error(e.Why)
+					}
+					return
+				}
+				c.WaitFor(2*time.Minute, "join", windlass.StatusCompleted)
+				if begun.Load() != 1 || wrong.Load() != 0 {
+					t.Errorf("it began %d times, %d of them too early", begun.Load(), wrong.Load())
+				}
+			})
+		})
+	}
+}
+
+// What a task is run again with is stored beside its errors.
+func TestFanIn_TheLargestInputIsKeptWhenItsTaskFails(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		s := windlass.Submission{ID: "join", Spec: windlass.Spec{
+			Type: "t", Retry: &windlass.Retry{Errors: 8, Min: windlass.Duration(time.Second), Max: windlass.Duration(time.Second)},
+		}}
+		for i := range windlass.NeedsMax {
+			s.Spec.Needs = append(s.Spec.Needs, fmt.Sprintf("%038d", i))
+		}
+		room := windlass.InputBytesMax - windlass.NeedsMax*len(`"",`+s.Spec.Needs[0]) - len(`[]""`) + 1
+		s.Props = json.RawMessage(`"` + strings.Repeat("p", room+1) + `"`)
+		var wrong *windlass.BadInputError
+		if err := c.client.Submit(t.Context(), s); !errors.As(err, &wrong) || wrong.Field != "needs" {
+			t.Fatalf("one byte more than there is room for: %v", err)
+		}
+		s.Props = json.RawMessage(`"` + strings.Repeat("p", room) + `"`)
+		c.join("n", handlers(map[string]run{"t": func(context.Context, *windlass.Claim) error {
+			return errors.New(strings.Repeat("e", 5000))
+		}}))
+		c.Submit(s)
+		c.WaitFor(time.Minute, "join", windlass.StatusFailed)
+		c.must(c.client.Retry(t.Context(), "join"))
+		d, err := c.client.Task(t.Context(), "join")
+		if err != nil || len(d.Spec.Needs) != windlass.NeedsMax || len(d.Props) != len(s.Props) {
+			t.Errorf("it has %d needs and %d bytes of properties, %v", len(d.Spec.Needs), len(d.Props), err)
+		}
+	})
+}
