@@ -130,6 +130,9 @@ func (m *Metrics) Watch(n *windlass.Node) {
 	m.nodes = append(m.nodes, n)
 }
 
+// LogFailed counts a run of an OS command whose output could not be written to its log.
+func (m *Metrics) LogFailed() { m.series.logErrors.Inc() }
+
 // Count sets a function that counts the tasks by status at each scrape; it returns nil
 // if the counts are not known. A server of the HTTP API knows them.
 func (m *Metrics) Count(counts func() map[windlass.Status]int) {

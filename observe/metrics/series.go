@@ -35,6 +35,7 @@ type series struct {
 	runs          *prometheus.HistogramVec
 	handlerErrors *prometheus.CounterVec
 	corrupt       prometheus.Counter
+	logErrors     prometheus.Counter
 	brakes        prometheus.Counter
 	electionsLed  prometheus.Gauge
 	terms         prometheus.Counter
@@ -74,6 +75,7 @@ func newSeries() (s *series, all []prometheus.Collector) {
 		runs:          histograms("windlass_run_seconds", "Time from the start of a handler until what became of its task was stored.", runBuckets, "type", "outcome"),
 		handlerErrors: counters("windlass_handler_errors_total", "Errors of handlers: their tasks run again, or failed for good.", "final"),
 		corrupt:       counter("windlass_unreadable_values_total", "Values in the store that could not be read, each time."),
+		logErrors:     counter("windlass_command_log_errors_total", "Runs of OS commands whose output could not be written to their log."),
 		brakes:        counter("windlass_brakes_total", "Times that most nodes vanished at once, so that their tasks were taken over slowly."),
 		electionsLed:  led,
 		terms:         counter("windlass_election_terms_total", "Terms that began in this process."),

@@ -33,6 +33,9 @@ func (a *app) follow(ctx context.Context, c *windlass.Client, out *logWriter, lo
 	if log.isHere() {
 		moved, err := followHere(ctx, c, out, log, lines)
 		if !moved || err != nil {
+			if now, findErr := findLog(ctx, c, log.task.ID); err == nil && findErr == nil {
+				a.noteLogError(now.lacks(ctx, c))
+			}
 			return err
 		}
 		end, err := exectask.LogEndOf(log.dir, log.task.ID)
@@ -114,6 +117,8 @@ type follower struct {
 	whole bool
 	// told is the latest note, empty if there was output since.
 	told string
+	// lacks is the latest note that the log is incomplete.
+	lacks string
 }
 
 // look prints what is new. It reports whether to look again soon, as something was new, or no
@@ -146,7 +151,7 @@ func (f *follower) look(ctx context.Context, c *windlass.Client, id string) (soo
 		f.note(err.Error())
 		return soon, false, nil
 	}
-	covers := int64(0)
+	covers, lacks := int64(0), lacksLog(0, report.LogError)
 	if task.Status != windlass.StatusRunning {
 		var result exectask.Outcome
 		_ = json.Unmarshal(task.Result, &result) // there is none, or something else
@@ -154,8 +159,13 @@ func (f *follower) look(ctx context.Context, c *windlass.Client, id string) (soo
 		if !result.Truncated {
 			covers = result.LogBytes
 		}
+		lacks = lacksLog(result.LogMissing, result.LogError)
 	}
 	added, err := f.show(report, task.Node, covers)
+	if f.lacks != lacks && lacks != "" {
+		f.note(lacks)
+	}
+	f.lacks = lacks
 	return soon || added || task.Status != windlass.StatusRunning, task.FinishedAt != nil, err
 }
 

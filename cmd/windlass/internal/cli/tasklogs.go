@@ -32,7 +32,8 @@ while nothing is added. What is more than 32 KiB in that time is left out, and i
 
 A line that begins with "--- windlass" says whose output follows. It stands on a line of
 its own, also after output that does not end with a newline, and within a line that is
-longer than a log file. Control characters and bytes that are not text are shown as
+longer than a log file. It also says where output is missing because the log could not be
+written, as on a full disk, and a note on standard error says so at the end. Control characters and bytes that are not text are shown as
 escapes such as \x1b. --raw prints neither: only what the command has written, unchanged. What comes from another host has a question mark for each
 byte that is not UTF-8.`,
 		Args:              exactArgs("ID"),
@@ -89,10 +90,14 @@ func (w *logWriter) apart() error {
 func (a *app) printLog(ctx context.Context, c *windlass.Client, out *logWriter, log taskLog, lines int) error {
 	if log.isHere() {
 		err := exectask.Tail(ctx, out, log.dir, log.task.ID, exectask.TailConfig{Lines: lines, Printed: out.raw})
-		if errors.Is(err, os.ErrNotExist) {
+		switch {
+		case errors.Is(err, os.ErrNotExist) && log.result.LogError == "":
 			return fmt.Errorf("task %q: no output is kept in %s: %w", log.task.ID, log.dir, windlass.ErrNotFound)
+		case err != nil && !errors.Is(err, os.ErrNotExist):
+			return err
 		}
-		return err
+		a.noteLogError(log.lacks(ctx, c))
+		return nil
 	}
 	text, cut, err := log.fromAfar(ctx, c, out.raw)
 	if err != nil {
@@ -101,8 +106,28 @@ func (a *app) printLog(ctx context.Context, c *windlass.Client, out *logWriter, 
 	if cut {
 		fmt.Fprintf(a.err, "windlass: the beginning is left out; it is on host %s in %s\n", view.EscapeText(log.host), view.EscapeText(log.dir))
 	}
-	_, err = io.WriteString(out, exectask.LastLines(text, lines))
+	if _, err = io.WriteString(out, exectask.LastLines(text, lines)); err == nil {
+		a.noteLogError(log.lacks(ctx, c))
+	}
 	return err
+}
+
+// noteLogError says what a log lacks.
+func (a *app) noteLogError(lacks string) {
+	if lacks != "" {
+		fmt.Fprintln(a.err, "windlass:", view.EscapeText(lacks))
+	}
+}
+
+// lacksLog says that a log is incomplete, empty if it is not. missing is 0 if not known.
+func lacksLog(missing int64, reason string) string {
+	switch {
+	case reason == "":
+		return ""
+	case missing == 0:
+		return "the log is incomplete: " + reason
+	}
+	return fmt.Sprintf("the log is incomplete: %d bytes of the last run are missing: %s", missing, reason)
 }
 
 // taskLog says where a task's output is kept.
@@ -138,6 +163,18 @@ func findLog(ctx context.Context, c *windlass.Client, id string) (taskLog, error
 		return log, fmt.Errorf("task %q: no output is kept for it: it is %s, of type %q: %w", id, task.Status, task.Type, windlass.ErrNotFound)
 	}
 	return log, nil
+}
+
+// lacks says that the log lacks output of the last run, empty if it does not, or that is not
+// known.
+func (l taskLog) lacks(ctx context.Context, c *windlass.Client) string {
+	if l.task.Status == windlass.StatusRunning {
+		if report, err := reportOf(ctx, c, l.task.ID); err == nil {
+			return lacksLog(0, report.LogError)
+		}
+		return ""
+	}
+	return lacksLog(l.result.LogMissing, l.result.LogError)
 }
 
 // isHere reports whether the output is on this host, as far as that is known.

@@ -83,7 +83,7 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 	config := c.Config
 	config.Broker, config.Version, config.Events, config.Renewed = b, view.BuildVersion().Version, windlass.LogEvents(c.log), supervisor.SetDeadline
 	config.ShutdownGrace = shutdownGrace(timing)
-	config.Handlers = exectask.Handlers(supervisor, c.allow)
+	config.Handlers = exectask.Handlers(supervisor, c.allow, commandEvents(c.log, c.metrics))
 	config.NewTask = exectask.Leave(c.allow, func(task string, err error) { c.log.Warn("left to other nodes", "task", task, "error", err) })
 	if c.memoryClaim != 0 || c.memoryRelease != 0 {
 		if config.Balancer, err = memoryBalancer(c); err != nil {
@@ -104,6 +104,18 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 		c.metrics.Watch(node)
 	}
 	return &worker{node: node, timing: timing, supervisor: supervisor, broker: b, log: c.log}, nil
+}
+
+// commandEvents tells of commands in the node's log and counts; metrics may be nil.
+func commandEvents(log *slog.Logger, m *metrics.Metrics) exectask.Events {
+	return exectask.Events{
+		LogFailed: func(task string, err error) {
+			log.Warn("output of a command is missing in its log", "task", task, "error", err)
+			if m != nil {
+				m.LogFailed()
+			}
+		},
+	}
 }
 
 // commandGrace is the time that a command has to end itself: it must be killed before the

@@ -32,6 +32,9 @@ type Command struct {
 	// Grace is the time from SIGTERM to SIGKILL: zero means Config.Grace, at
 	// most GraceMax.
 	Grace time.Duration
+	// LogFailed, if set, is called at most once, when output is missing in the log, or
+	// comes late. It must not block.
+	LogFailed func(err error)
 }
 
 func (c Command) validate() error {

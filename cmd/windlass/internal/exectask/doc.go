@@ -70,14 +70,15 @@
 //
 // The outcome of the command is in Result, never an error. Errors mean that it did not
 // start (ErrNotStarted, ErrPastDeadline, ErrTooMany, *InputError) or that its end is
-// not known (ErrSupervisorLost). A log that cannot be written only sets
-// Result.LogError.
+// not known (ErrSupervisorLost). A log that cannot be written calls Command.LogFailed and
+// sets Result.LogError; the command goes on without it.
 //
 // # Logs
 //
 // With Config.LogDir the whole output of a run is appended to LogPath(dir, task) below
 // a line that names time, node, token and run. That line, the header, also names its own
 // offset in the file: by it Tail leaves the headers out, and only what was printed is left.
+// Where writing has failed, the next header says how much output is missing before it.
 // At Config.LogMax the file becomes ".1", replacing an older one, so that a task keeps at
 // most two. Logs that nobody has
 // written to for Config.LogAge are removed, and the oldest ones if all together take

@@ -42,6 +42,18 @@ type Outcome struct {
 	// of the log this run wrote, its first line included.
 	LogEnd   LogEnd `json:"log_end"`
 	LogBytes int64  `json:"log_bytes"`
+	// LogError is why the log is incomplete, empty if it is not, and LogMissing is how many
+	// bytes of output it lacks, as far as that is known.
+	LogError   string `json:"log_error,omitempty"`
+	LogMissing int64  `json:"log_missing,omitempty"`
+	// Why is why the run ended.
+	Why Why `json:"why"`
+	// OutputBytes is how much the command wrote in all.
+	OutputBytes int64 `json:"output_bytes"`
+	// Run names the run in its log, and in the variable WINDLASS_RUN. Pid was the command's
+	// process, as the logs of the system name it.
+	Run string `json:"run"`
+	Pid int    `json:"pid"`
 }
 
 // Report is the progress that is stored when a task whose command runs gets the command
@@ -57,6 +69,8 @@ type Report struct {
 	LogEnd LogEnd `json:"log_end"`
 	// Last is true if the node made it as it gave the task up: it adds nothing to this log.
 	Last bool `json:"last,omitempty"`
+	// LogError is why the log lacks output of the command that runs, empty if it does not.
+	LogError string `json:"log_error,omitempty"`
 	// Usage is nil if no command ran just then, as between two runs, and on other systems
 	// than Linux.
 	Usage *Usage `json:"usage,omitempty"`
@@ -80,10 +94,18 @@ const (
 	restartReset = time.Minute
 )
 
+// Events are what an operator of the node should learn of commands. They are called from
+// several goroutines and must not block; any may be nil.
+type Events struct {
+	// LogFailed: output of a task's command could not be written to its log. It is told once
+	// for each run.
+	LogFailed func(task string, err error)
+}
+
 // Handlers returns the handler for tasks that run OS commands, by Type.
-func Handlers(s *Supervisor, allow Allow) map[string]windlass.NewHandler {
+func Handlers(s *Supervisor, allow Allow, events Events) map[string]windlass.NewHandler {
 	return map[string]windlass.NewHandler{Type: func(windlass.Task) windlass.Handler {
-		return &handler{supervisor: s, allow: allow}
+		return &handler{supervisor: s, allow: allow, events: events, asks: make(chan struct{}, 1)}
 	}}
 }
 
@@ -110,6 +132,9 @@ func (id taskID) ID() string { return string(id) }
 type handler struct {
 	supervisor *Supervisor
 	allow      Allow
+	events     Events
+	// asks holds one while a report is to be made that is later than the last.
+	asks chan struct{}
 }
 
 var _ windlass.Handler = (*handler)(nil)
@@ -121,11 +146,10 @@ func (h *handler) Run(ctx context.Context, c *windlass.Claim) error {
 	messages := c.Messages()
 	running, stop := context.WithCancel(ctx)
 	var told statemachine.Command
-	asks := make(chan struct{}, 1)
 	var asked time.Time
 	var listener sync.WaitGroup
-	listener.Go(func() { asked = h.reports(running, c, asks) })
-	listener.Go(func() { told = h.listen(running, c, messages, asks, stop) })
+	listener.Go(func() { asked = h.reports(running, c) })
+	listener.Go(func() { told = h.listen(running, messages, stop) })
 	err := h.run(running, c)
 	stop()
 	listener.Wait()
@@ -140,7 +164,7 @@ func (h *handler) Run(ctx context.Context, c *windlass.Claim) error {
 
 // listen asks for a report for each checkpoint, until ctx ends. It returns the command for
 // which it called stop.
-func (h *handler) listen(ctx context.Context, c *windlass.Claim, messages <-chan statemachine.Command, asks chan<- struct{}, stop func()) statemachine.Command {
+func (h *handler) listen(ctx context.Context, messages <-chan statemachine.Command, stop func()) statemachine.Command {
 	for {
 		select {
 		case <-ctx.Done():
@@ -149,16 +173,29 @@ func (h *handler) listen(ctx context.Context, c *windlass.Claim, messages <-chan
 			switch m.Message {
 			case statemachine.Run:
 			case statemachine.Checkpoint:
-				select {
-				case asks <- struct{}{}:
-				default: // one is to be made that is later than this
-				}
+				h.ask()
 			default:
 				stop()
 				return m
 			}
 		}
 	}
+}
+
+// ask has a report made.
+func (h *handler) ask() {
+	select {
+	case h.asks <- struct{}{}:
+	default: // one is to be made that is later than this
+	}
+}
+
+// logFailed tells that the log of a task's command is incomplete, and has that reported.
+func (h *handler) logFailed(task string, err error) {
+	if h.events.LogFailed != nil {
+		h.events.LogFailed(task, err)
+	}
+	h.ask()
 }
 
 // lastReport saves what the command has written since the report before.
@@ -174,12 +211,12 @@ func (h *handler) lastReport(ctx context.Context, c *windlass.Claim) {
 // reports saves reports as they are asked for, until ctx ends, and returns when the latest
 // was. It is not done by listen, since a report takes a moment, and a command to stop must
 // not wait for it.
-func (h *handler) reports(ctx context.Context, c *windlass.Claim, asks <-chan struct{}) (asked time.Time) {
+func (h *handler) reports(ctx context.Context, c *windlass.Claim) (asked time.Time) {
 	for {
 		select {
 		case <-ctx.Done():
 			return asked
-		case <-asks:
+		case <-h.asks:
 			asked = time.Now()
 			// Who asked finds out that nothing comes; the command goes on.
 			if report, err := h.report(ctx, c.ID()); err == nil {
@@ -201,7 +238,11 @@ func (h *handler) report(ctx context.Context, id string) (Report, error) {
 func (h *handler) output(id string) (Report, error) {
 	log, err := logEnd(h.supervisor.cfg.LogDir, id, reportBytes)
 	log = log.whole()
-	return Report{At: time.Now().UTC(), Output: readable(log.text), Truncated: log.cut, LogEnd: log.end}, err
+	report := Report{At: time.Now().UTC(), Output: readable(log.text), Truncated: log.cut, LogEnd: log.end, LogError: h.supervisor.logError(id)}
+	if report.LogError != "" {
+		err = nil // it may not be readable either, and the error is worth a report
+	}
+	return report, err
 }
 
 // run runs the command until it has done so for good, or ctx ends.
@@ -218,6 +259,7 @@ func (h *handler) run(ctx context.Context, c *windlass.Claim) error {
 		case err == nil:
 			result, err = h.runOnce(ctx, c, Command{
 				Task: c.ID(), Token: strconv.FormatInt(c.Token(), 10), Path: path, Argv: props.Command, Env: props.Env, Dir: props.Dir,
+				LogFailed: func(err error) { h.logFailed(c.ID(), err) },
 			})
 		case first, errors.Is(err, ErrNotAllowed):
 			return windlass.Permanent(err)
@@ -277,16 +319,23 @@ func (h *handler) runOnce(ctx context.Context, c *windlass.Claim, command Comman
 	if err != nil {
 		return result, err
 	}
-	host, _ := os.Hostname() // without it, only the log is harder to find
-	end, _ := LogEndOf(h.supervisor.cfg.LogDir, c.ID())
-	written, _ := end.Since(start)
-	outcome := Outcome{
-		ExitCode: result.Code, Signal: result.Signal, Duration: result.Duration.String(),
-		Output: readable(result.Output), Truncated: result.Truncated,
-		StartedAt: result.Started.UTC(), FinishedAt: result.Finished.UTC(), Host: host, LogDir: h.supervisor.cfg.LogDir, LogEnd: end, LogBytes: written,
-	}
+	outcome := outcomeOf(result)
+	outcome.Host, _ = os.Hostname() // without it, only the log is harder to find
+	outcome.LogDir = h.supervisor.cfg.LogDir
+	outcome.LogEnd, _ = LogEndOf(outcome.LogDir, c.ID())
+	outcome.LogBytes, _ = outcome.LogEnd.Since(start)
 	if err := c.SetResult(outcome); err != nil {
 		return result, fmt.Errorf("record the result: %w", err)
 	}
 	return result, nil
+}
+
+// outcomeOf returns what is stored of a result, without the place of the log.
+func outcomeOf(r Result) Outcome {
+	return Outcome{
+		ExitCode: r.Code, Signal: r.Signal, Why: r.Why, Duration: r.Duration.String(),
+		Output: readable(r.Output), Truncated: r.Truncated, OutputBytes: r.OutputBytes,
+		StartedAt: r.Started.UTC(), FinishedAt: r.Finished.UTC(), Run: r.Run, Pid: r.Pid,
+		LogError: r.LogError, LogMissing: r.LogMissing,
+	}
 }

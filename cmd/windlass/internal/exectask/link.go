@@ -46,6 +46,8 @@ type waiter struct {
 	run, task string
 	grace     time.Duration
 	pid       int
+	logError  string       // why the log is incomplete, or empty
+	logFailed func(error)  // as in Command, may be nil
 	done      chan outcome // holds one
 	samples   chan sample  // holds one; closed before done has the answer
 }
@@ -230,6 +232,8 @@ func (l *link) receive() error {
 		w := l.waiting[m.Run]
 		switch {
 		case w == nil || m.Kind == kindSample:
+		case m.Kind == kindLog:
+			w.logError = m.Text
 		case m.Kind == kindStarted:
 			w.pid = m.Pid
 		default:
@@ -238,6 +242,10 @@ func (l *link) receive() error {
 		l.mu.Unlock()
 		switch {
 		case w == nil || m.Kind == kindStarted:
+		case m.Kind == kindLog:
+			if w.logFailed != nil {
+				w.logFailed(errors.New(m.Text))
+			}
 		case m.Sample != nil:
 			select {
 			case w.samples <- *m.Sample:
@@ -329,14 +337,31 @@ func (l *link) isLost() bool {
 	return l.waiting == nil || l.err != nil
 }
 
-// begin sends the start order for a run of a task; false means that the link is lost.
-func (l *link) begin(run, task string, order *startOrder) (*waiter, bool) {
+// logError returns why the log of a task's command that runs is incomplete, or "".
+func (s *Supervisor) logError(task string) string {
+	s.mu.Lock()
+	l := s.link
+	s.mu.Unlock()
+	if l == nil {
+		return ""
+	}
+	w := l.runOf(task)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w == nil {
+		return ""
+	}
+	return w.logError
+}
+
+// begin sends the start order for a run of a command; false means that the link is lost.
+func (l *link) begin(run string, c Command, order *startOrder) (*waiter, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.waiting == nil || l.err != nil {
 		return nil, false
 	}
-	w := &waiter{run: run, task: task, grace: order.Grace, done: make(chan outcome, 1), samples: make(chan sample, 1)}
+	w := &waiter{run: run, task: c.Task, grace: order.Grace, logFailed: c.LogFailed, done: make(chan outcome, 1), samples: make(chan sample, 1)}
 	l.waiting[run] = w
 	l.out.put(message{Kind: kindStart, Run: run, Start: order})
 	return w, true

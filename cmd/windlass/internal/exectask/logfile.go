@@ -1,11 +1,9 @@
 package exectask
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,79 +40,6 @@ func LogPath(dir, taskID string) string {
 		name = name[:nameMax-33] + "~" + hex.EncodeToString(sum[:16])
 	}
 	return filepath.Join(dir, name+logSuffix)
-}
-
-// runLog appends one run's output to a task's log. At max bytes the file becomes ".1",
-// replacing an older one: a task's logs never take more than twice max, plus one write.
-//
-// Invariants: size is the length of file, to which only this run appends. open is whether its
-// last line has no newline. No two files begin with the same header, by which fileID tells
-// them apart.
-type runLog struct {
-	path      string
-	max       int64
-	header    string
-	rotations int
-	file      *os.File
-	size      int64
-	open      bool
-}
-
-func openLog(path string, max int64, header string) (*runLog, error) {
-	l := &runLog{path: path, max: max, header: header}
-	return l, l.begin("")
-}
-
-// begin opens the file at path and writes the header to it, with a note.
-func (l *runLog) begin(note string) error {
-	f, err := openLocked(l.path)
-	if err != nil {
-		return err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		f.Close()
-		return err
-	}
-	l.file, l.size = f, info.Size()
-	if l.size > 0 {
-		last := make([]byte, 1)
-		if _, err := f.ReadAt(last, l.size-1); err != nil {
-			return err
-		}
-		l.open = last[0] != '\n'
-	}
-	return l.append(headerLine(l.header, note, l.size, l.open))
-}
-
-func (l *runLog) append(p []byte) error {
-	n, err := l.file.Write(p)
-	if n > 0 {
-		l.size, l.open = l.size+int64(n), p[n-1] != '\n'
-	}
-	return err
-}
-
-// write appends p, rotating first if p does not fit. The line that the file ends with goes
-// on in it if its end is in p.
-func (l *runLog) write(p []byte) error {
-	if l.size+int64(len(p)) > l.max && l.size > 0 {
-		if n := bytes.IndexByte(p, '\n') + 1; l.open && n > 0 {
-			if err := l.append(p[:n]); err != nil {
-				return err
-			}
-			p = p[n:]
-		}
-		// It is locked until it is renamed, so that nobody removes it before.
-		if err := errors.Join(os.Rename(l.path, l.path+oldSuffix), l.file.Close()); err != nil {
-			return err
-		}
-		l.rotations++
-		if err := l.begin(fmt.Sprintf(" (continued %d)", l.rotations)); err != nil {
-			return err
-		}
-	}
-	return l.append(p)
 }
 
 // prepareLogDir makes the folder of the logs. It refuses one that other users may write

@@ -2,14 +2,19 @@ package exectask
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strconv"
 	"strings"
+
+	"github.com/windlass-go/windlass/internal/shorten"
 )
 
-// A header is a line of the log that Windlass writes: where a run begins, and where a run
-// goes on in a new file. It starts on a line of its own, so that the files can be read as
+// A header is a line of the log that Windlass writes: where a run begins, where a run goes on
+// in a new file, and where output is missing. It starts on a line of its own, so that the files can be read as
 // they are, and it says where in the file it stands. By that a reader knows it from output
 // that looks like it, such as the printed log of another task, and can leave it out.
 const (
@@ -27,6 +32,22 @@ func headerLine(text, note string, offset int64, open bool) []byte {
 	}
 	return fmt.Appendf(nil, "\n%s%s%d%s%s\n", text, headerAt, offset+1, note, headerNewline)
 }
+
+// headerReason returns why output is missing, for a note in a header: in one short line, and
+// without what makes isHeader look for the offset there. Errors of files repeat the path.
+func headerReason(err error) string {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		err = path.Err
+	} else if link, ok := errors.AsType[*os.LinkError](err); ok {
+		err = link.Err
+	} else if errors.Is(err, errLogLocked) {
+		err = errLogLocked
+	}
+	return strings.ReplaceAll(shorten.Line(err.Error(), reasonBytesMax), strings.TrimSpace(headerAt), "at ")
+}
+
+// reasonBytesMax limits the reason in a header, which must be shorter than headMax in all.
+const reasonBytesMax = 256
 
 // isHeader reports whether a line at an offset of a log file is a header, and whether a
 // newline was added before it.

@@ -102,8 +102,9 @@ func removeLog(path string) (removed bool, err error) {
 	return err == nil, err
 }
 
-// openLocked opens a log to append to it, and locks it against removal until it is closed.
-func openLocked(path string) (*os.File, error) {
+// openLocked opens a log to append to it, and locks it against removal until it is closed. A
+// log that another process has locked is tried so many times.
+func openLocked(path string, attempts int) (*os.File, error) {
 	for attempt := 1; ; attempt++ {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {
@@ -117,8 +118,8 @@ func openLocked(path string) (*os.File, error) {
 		}
 		f.Close()
 		if !locked { // it is being removed, perhaps by a frozen process
-			if attempt >= lockAttempts {
-				return nil, fmt.Errorf("%s is locked by another process", path)
+			if attempt >= attempts {
+				return nil, fmt.Errorf("%s %w", path, errLogLocked)
 			}
 			time.Sleep(lockPause)
 		}

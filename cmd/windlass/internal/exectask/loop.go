@@ -36,6 +36,7 @@ type loop struct {
 	until deadline
 
 	walk walk
+	gaps *gaps // shared with the copiers
 
 	inbound chan message // closed at the end of the stream, then nil
 	orders  chan *run
@@ -51,6 +52,7 @@ func newLoop(group *cgroup.Group) (*loop, error) {
 		leaders: newLeaders(),
 		out:     newOutbox(),
 		self:    identity(),
+		gaps:    &gaps{of: map[string]gap{}},
 		runsMax: runsLimit(),
 		runs:    map[string]*run{},
 		until:   deadline{Stop: never, Hard: never},
@@ -237,9 +239,11 @@ func (l *loop) forked(f forked) {
 		return
 	}
 	r.pid, r.group, r.started, r.startedAt = f.pid, f.group, time.Now(), clock.Boot()
-	r.output = &output{pipe: f.pipe, max: r.order.Tail}
+	r.output = &output{pipe: f.pipe, max: r.order.Tail, trouble: func(err error) {
+		l.out.put(message{Kind: kindLog, Run: r.id, Text: err.Error()})
+	}}
 	go func(o *output, order *startOrder) {
-		o.copy(order)
+		o.copy(order, l.gaps)
 		l.drained <- r
 	}(r.output, r.order)
 	l.out.put(message{Kind: kindStarted, Run: r.id, Pid: r.pid})

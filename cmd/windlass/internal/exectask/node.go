@@ -203,7 +203,7 @@ func (s *Supervisor) Run(ctx context.Context, c Command) (Result, error) {
 		if err != nil {
 			return Result{}, fmt.Errorf("task %q not started: %w", c.Task, unsupervised(err))
 		}
-		if w, ok := l.begin(run, c.Task, order); ok {
+		if w, ok := l.begin(run, c, order); ok {
 			return l.await(ctx, w)
 		}
 		// It was just lost; live waits for its end.

@@ -2,7 +2,6 @@ package exectask
 
 import (
 	"bytes"
-	"cmp"
 	"os"
 	"sync"
 	"syscall"
@@ -17,20 +16,29 @@ type output struct {
 	pipe *os.File // the reading end; ends when no process holds the other
 	max  int      // bytes of tail
 
-	mu     sync.Mutex
-	tail   []byte // at most 2*max; its last max bytes count
-	total  int64
-	logErr error // the first one, set by copy's goroutine; nothing is logged after it
+	// trouble is called once if the log cannot be written, by copy's goroutine.
+	trouble func(error)
+
+	mu    sync.Mutex
+	tail  []byte // at most 2*max; its last max bytes count
+	total int64
+	lacks gap // what the log lacks of it
 }
 
 // copy reads until the pipe ends or its deadline passes.
-func (o *output) copy(order *startOrder) {
+func (o *output) copy(order *startOrder, gaps *gaps) {
 	defer o.pipe.Close()
 	var log *runLog
-	if len(order.Log) > 0 {
-		var err error
-		log, err = openLog(string(order.Log), order.LogMax, order.Header)
-		o.noteLog(err)
+	trouble := sync.OnceFunc(func() { o.trouble(log.lacks.cause) })
+	if path := string(order.Log); path != "" {
+		log = newRunLog(path, order.LogMax, order.Header, gaps.take(path))
+		if log.begin() != nil {
+			trouble()
+		}
+		defer func() {
+			gaps.keep(path, log.close())
+			o.noteLog(log)
+		}()
 	}
 	raw, err := o.pipe.SyscallConn()
 	for err == nil {
@@ -39,14 +47,12 @@ func (o *output) copy(order *startOrder) {
 			break
 		}
 		o.keep(*buf)
-		if log != nil && o.logErr == nil {
-			o.noteLog(log.write(*buf))
+		if log != nil && log.write(*buf) != nil {
+			trouble()
+			o.noteLog(log)
 		}
 		*buf = (*buf)[:cap(*buf)]
 		buffers.Put(buf)
-	}
-	if log != nil {
-		o.noteLog(log.file.Close())
 	}
 }
 
@@ -83,10 +89,34 @@ func (o *output) keep(p []byte) {
 	}
 }
 
-func (o *output) noteLog(err error) {
+func (o *output) noteLog(l *runLog) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.logErr = cmp.Or(o.logErr, err)
+	o.lacks = l.lacks
+}
+
+// gaps has what logs lack at their ends, by path: the next run of the task notes it.
+type gaps struct {
+	mu sync.Mutex
+	of map[string]gap
+}
+
+// take returns what a log lacks, for its next run to note.
+func (g *gaps) take(path string) gap {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	lacks := g.of[path]
+	delete(g.of, path)
+	return lacks
+}
+
+// keep keeps what a run could not note.
+func (g *gaps) keep(path string, lacks gap) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if lacks.bytes > 0 && len(g.of) < RunsMax {
+		g.of[path] = lacks
+	}
 }
 
 // fill sets the fields of r about output; whole is whether the pipe was read to its end.
@@ -96,7 +126,7 @@ func (o *output) fill(r *Result, whole bool) {
 	r.Output = bytes.Clone(o.tail[max(0, len(o.tail)-o.max):])
 	r.OutputBytes = o.total
 	r.Truncated = o.total > int64(len(r.Output)) || !whole
-	if o.logErr != nil {
-		r.LogError = o.logErr.Error()
+	if o.lacks.cause != nil {
+		r.LogError, r.LogMissing = o.lacks.cause.Error(), o.lacks.bytes
 	}
 }

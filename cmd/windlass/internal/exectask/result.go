@@ -47,8 +47,10 @@ type Result struct {
 	OutputBytes int64 `json:"output_bytes"`
 	// Truncated reports whether the run wrote more than Output.
 	Truncated bool `json:"truncated,omitempty"`
-	// LogError is why the log is incomplete, or empty.
-	LogError string `json:"log_error,omitempty"`
+	// LogError is why the log is incomplete, or empty. LogMissing is how much output it
+	// lacks, as far as that is known.
+	LogError   string `json:"log_error,omitempty"`
+	LogMissing int64  `json:"log_missing,omitempty"`
 }
 
 // OK reports whether the program ended by itself with exit code 0.

@@ -402,3 +402,33 @@ func TestASupervisorTendsItsLogs(t *testing.T) {
 	})
 	sweepFolder(t, dir, 24*time.Hour, LogSpaceDefault, "young.log")
 }
+
+func TestALogThatCannotBeWrittenIsToldAndNotedByTheNextRun(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "logs")
+	s := start(t, func(c *Config) { c.LogDir = dir })
+	path := LogPath(dir, "t")
+	must(t, os.Mkdir(path, 0o700))
+	told := make(chan error, 9)
+	c := script("t", "echo lost; sleep 0.2")
+	c.LogFailed = func(err error) { told <- err }
+	r := background(t, s, c)
+	contains(t, <-told, path, "is a directory")
+	o := r.wait(t)
+	must(t, o.err)
+	if len(told) > 0 {
+		t.Errorf("it is told again: %v", <-told)
+	}
+	if res := o.result; !strings.Contains(res.LogError, "is a directory") || res.LogMissing != 5 {
+		t.Errorf("%q, %d bytes are missing, want 5", res.LogError, res.LogMissing)
+	}
+	must(t, os.Remove(path))
+	if res := runOK(t, s, script("t", "echo kept")); res.LogError != "" || res.LogMissing != 0 {
+		t.Errorf("the next: %q, %d bytes are missing", res.LogError, res.LogMissing)
+	}
+	all, err := os.ReadFile(path)
+	must(t, err)
+	const want = " at=0 (5 bytes before this line are missing: is a directory)\nkept\n"
+	if !strings.HasSuffix(string(all), want) {
+		t.Errorf("the log is %q, want it to end with %q", all, want)
+	}
+}

@@ -11,7 +11,7 @@ import (
 
 // protocol is the version that hello carries. Node and supervisor are one
 // binary, so it should never differ.
-const protocol = 1
+const protocol = 2
 
 // kind names a message.
 type kind string
@@ -31,6 +31,7 @@ const (
 	kindStarted kind = "started"
 	kindExited  kind = "exited"
 	kindError   kind = "error"
+	kindLog     kind = "log" // output is missing in the log, once for each run
 	kindPong    kind = "pong"
 )
 
@@ -47,7 +48,7 @@ type message struct {
 	Exit    *Result       `json:"exit,omitempty"`    // exited
 	Sample  *sample       `json:"sample,omitempty"`  // sample, of the supervisor
 	Failure failure       `json:"failure,omitempty"` // error
-	Text    string        `json:"text,omitempty"`    // error
+	Text    string        `json:"text,omitempty"`    // error, log
 }
 
 // startOrder is what the supervisor needs to start a run. Paths, arguments and variables
