@@ -89,7 +89,11 @@ type Claim struct {
 	read      broker.Revision
 	kind      *taskKind
 	claimedAt time.Time
-	in        *incarnation // for what all its claims share
+	// reason is why it was claimed. loopedAt is when the history was last told that what
+	// the handler runs keeps ending. Only the loop uses them.
+	reason   string
+	loopedAt time.Time
+	in       *incarnation // for what all its claims share
 	// trace is nil without a tracer.
 	trace *claimTrace
 
@@ -401,6 +405,19 @@ func (c *Claim) Checkpoint(ctx context.Context, v any) error {
 			return fmt.Errorf("progress of task %q: %w", c.id, ended.Err)
 		}
 	}
+}
+
+// Restarted records that the handler starts again what it runs, such as a process. Lists
+// show the latest call of the claim; the history has an entry when a loop begins. A handler
+// calls it for each restart, and once more with none in a row when that has lasted. It is
+// written as the history is, in the background.
+func (c *Claim) Restarted(restarts statemachine.Restarts) {
+	restarts.LastEnd = shorten.Line(restarts.LastEnd, statemachine.HistoryDetailBytesMax/2)
+	c.in.arrive(func() {
+		if r := c.in.runs[c.id]; r != nil && r.claim == c {
+			c.in.out.audit.restarted(r, restarts)
+		}
+	})
 }
 
 // Progress returns what the task's last Checkpoint saved on any node, as JSON; nil if

@@ -28,6 +28,8 @@ type taskIndex struct {
 	states map[string]*stateSeen
 	// claimed is when each claim was granted, nil if that is not readable.
 	claimed map[string]*time.Time
+	// restarts are those that the holders of tasks have recorded.
+	restarts map[string]*statemachine.Restarts
 	// fading has tasks whose keys are gone, in their last form: their states may become
 	// known a moment later.
 	fading map[string]fading
@@ -119,7 +121,7 @@ type specSeen struct {
 }
 
 func newTaskIndex(space keys.Space) *taskIndex {
-	b := &taskIndex{space: space, states: map[string]*stateSeen{}, claimed: map[string]*time.Time{}, fading: map[string]fading{}, words: newWords(), values: newWords()}
+	b := &taskIndex{space: space, states: map[string]*stateSeen{}, claimed: map[string]*time.Time{}, restarts: map[string]*statemachine.Restarts{}, fading: map[string]fading{}, words: newWords(), values: newWords()}
 	b.tasks = mirror.NewTasks(space, mirror.Keep{Kind: func(value []byte) any { return b.seeSpec(value) }})
 	return b
 }
@@ -219,19 +221,31 @@ func (b *taskIndex) set(e broker.Event) string {
 			b.states[p.Name] = b.seeState(e.KV.Value)
 		}
 	case keys.Claim:
-		if delete(b.claimed, p.Name); !e.Deleted {
-			var record coordinator.Record
-			b.claimed[p.Name] = nil
-			if json.Unmarshal(e.KV.Value, &record) == nil && !record.ClaimedAt.IsZero() {
-				b.claimed[p.Name] = &record.ClaimedAt
-			}
-		}
+		b.setClaim(p.Name, e)
 	default:
 		if len(b.tasks.Apply(broker.Batch{Events: []broker.Event{e}})) == 0 {
 			return ""
 		}
 	}
 	return p.Name
+}
+
+// setClaim applies a change of the record of a claim.
+func (b *taskIndex) setClaim(id string, e broker.Event) {
+	delete(b.claimed, id)
+	delete(b.restarts, id)
+	if e.Deleted {
+		return
+	}
+	var record coordinator.Record
+	b.claimed[id] = nil
+	if json.Unmarshal(e.KV.Value, &record) == nil && !record.ClaimedAt.IsZero() {
+		at := record.ClaimedAt // so that the rest is not kept
+		b.claimed[id] = &at
+		if record.Restarts != nil {
+			b.restarts[id] = record.Restarts
+		}
+	}
 }
 
 func (b *taskIndex) seeState(value []byte) *stateSeen {
@@ -350,6 +364,7 @@ func (b *taskIndex) live(info *TaskInfo, t *mirror.Task, s *stateSeen, now time.
 	info.Failures, info.FailuresMax = spec.retry.Counted(s.errors, s.failures), max(spec.retry.Errors, 0)
 	if t.Owned() {
 		info.Node, info.Token, info.ClaimedAt = t.Owner, int64(t.Token), b.claimed[t.ID]
+		info.Restarts = b.restarts[t.ID]
 	}
 	if !t.Owned() {
 		waits, failed := kind.Waits(depend.Blockers(t.ID, spec.needs), b.tasks)

@@ -2,6 +2,7 @@ package windlass
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -40,6 +41,26 @@ func (j *journal) claimed(r *run, reason string) {
 			At: at, Event: statemachine.EventClaimed, Token: r.claim.Token(), Node: j.node, Detail: detail,
 		}},
 	})
+}
+
+// loopEvery is the least time between two entries that what a handler runs keeps ending.
+const loopEvery = time.Hour
+
+// restarted records how often a handler has started again what it runs. The history has only
+// that a loop begins: its restarts would push out what happened.
+func (j *journal) restarted(r *run, restarts statemachine.Restarts) {
+	record := coordinator.AuditRecord{
+		ID: r.claim.id, Token: r.claim.fencing,
+		Claimed: &coordinator.Record{ClaimedAt: r.claim.claimedAt.UTC(), Incarnation: j.incarnation, Reason: r.claim.reason, Restarts: &restarts},
+	}
+	if restarts.InARow == statemachine.RestartsMany && restarts.LastAt.Sub(r.claim.loopedAt) >= loopEvery {
+		r.claim.loopedAt = restarts.LastAt
+		record.History = []statemachine.HistoryEntry{{
+			At: restarts.LastAt.UTC(), Event: statemachine.EventLooping, Token: r.claim.Token(), Node: j.node,
+			Detail: fmt.Sprintf("restart %d in a row: %s", restarts.InARow, restarts.LastEnd),
+		}}
+	}
+	j.Add(record)
 }
 
 // stored records the state that was stored.

@@ -182,7 +182,7 @@ func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 	delete(in.endedByUs, g.ID)
 	claim := &Claim{
 		task: p.task, id: g.ID, fencing: g.Token, read: g.Token, created: g.Created, propsOnly: g.PropsOnly, props: g.Props,
-		kind: in.kinds.Of(g.Spec), origin: originOf(g.Spec), claimedAt: time.Now(), in: in,
+		kind: in.kinds.Of(g.Spec), origin: originOf(g.Spec), claimedAt: time.Now(), reason: p.reason, in: in,
 	}
 	r := &run{claim: claim, stateRevision: g.StateRevision, moved: p.cause == GrantMoved}
 	in.runs[g.ID] = r

@@ -35,6 +35,9 @@ type TaskInfo struct {
 	// has ended.
 	Failures    int `json:"failures,omitempty"`
 	FailuresMax int `json:"failures_max,omitempty"`
+	// Restarts says how often the handler that runs now has started again what it runs, nil
+	// if never. It must not be modified.
+	Restarts *statemachine.Restarts `json:"restarts,omitempty"`
 	// Until is when a sleeping task runs again.
 	Until *time.Time `json:"until,omitempty"`
 	// NotBefore is the earliest time to start; until then the task is pending.

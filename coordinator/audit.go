@@ -19,6 +19,8 @@ type Record struct {
 	Incarnation string `json:"incarnation"`
 	// Reason is why it was claimed.
 	Reason string `json:"reason,omitempty"`
+	// Restarts says how often the handler has started again what it runs, nil if never.
+	Restarts *statemachine.Restarts `json:"restarts,omitempty"`
 }
 
 // ReasonDetached is the reason of a claim that belongs to a session of its own, which

@@ -60,6 +60,9 @@ const (
 	EventRequeued Event = "requeued"
 	// EventUpdated: its handler received new properties, or its tags were changed.
 	EventUpdated Event = "updated"
+	// EventLooping: what its handler runs keeps ending soon, and is started again
+	// (Restarts). It is recorded as that begins, not with each restart.
+	EventLooping Event = "looping"
 )
 
 // Limits of a history.

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass/coordinator"
@@ -68,9 +69,20 @@ func (q *AuditQueue) Due(now time.Time, closing, busy bool) time.Time {
 	case closing:
 		return latest(now, wake)
 	case busy:
-		return latest(q.waiting[0].value.History[0].At.Add(auditWaitMax), wake)
+		return latest(happened(q.waiting[0].value).Add(auditWaitMax), wake)
 	}
 	return latest(q.begunAt.Add(auditPause), q.BusyAt.Add(auditQuiet), wake)
+}
+
+// happened returns when the first of what a record tells has happened.
+func happened(n coordinator.AuditRecord) time.Time {
+	switch {
+	case len(n.History) > 0:
+		return n.History[0].At
+	case n.Claimed != nil && n.Claimed.Restarts != nil:
+		return n.Claimed.Restarts.LastAt
+	}
+	return time.Time{}
 }
 
 // Take returns the next call if it is due.
@@ -85,7 +97,7 @@ func (q *AuditQueue) Take(now time.Time, closing, busy bool) (c Call[string, coo
 // HandDown removes and returns the records for the next session of the node: the claims
 // are over, but their history remains to be written.
 func (q *AuditQueue) HandDown() []coordinator.AuditRecord {
-	left := q.DropAll()
+	left := slices.DeleteFunc(q.DropAll(), func(n coordinator.AuditRecord) bool { return len(n.History) == 0 })
 	for i := range left {
 		left[i].Claimed = nil
 	}

@@ -22,6 +22,11 @@ func claimAt(id string, second int) coordinator.AuditRecord {
 	return n
 }
 
+// restartAt returns a record of a restart, which the history does not have.
+func restartAt(id string, second int) coordinator.AuditRecord {
+	return coordinator.AuditRecord{ID: id, Token: 100, Claimed: &coordinator.Record{Restarts: &statemachine.Restarts{LastAt: at(second)}}}
+}
+
 func newAuditQueue(queued ...coordinator.AuditRecord) *AuditQueue {
 	q := &AuditQueue{}
 	q.BatchMax, q.CallsMax = 10, 1
@@ -59,6 +64,7 @@ func TestAuditQueue_WaitsForClaimsAndEndings(t *testing.T) {
 		{name: "claims have just come back", queued: []coordinator.AuditRecord{recordAt("a", 99)}, busyAt: at(100), want: at(100).Add(auditQuiet)},
 		{name: "busy", queued: []coordinator.AuditRecord{recordAt("a", 99), recordAt("b", 50)}, busy: true, want: at(99).Add(auditWaitMax)},
 		{name: "overdue", queued: []coordinator.AuditRecord{recordAt("a", 50)}, busy: true, busyAt: at(100), want: at(50).Add(auditWaitMax)},
+		{name: "busy, with a restart alone", queued: []coordinator.AuditRecord{restartAt("a", 99)}, busy: true, want: at(99).Add(auditWaitMax)},
 		{name: "closing waits for nothing", queued: []coordinator.AuditRecord{recordAt("a", 99)}, closing: true, busy: true, busyAt: at(100), want: at(100)},
 		{name: "closing, and the broker has just refused", queued: []coordinator.AuditRecord{recordAt("a", 99)}, closing: true, paused: at(101), want: at(101)},
 		{name: "busy, and the broker has just refused", queued: []coordinator.AuditRecord{recordAt("a", 50)}, busy: true, paused: at(101), want: at(101)},
@@ -153,5 +159,16 @@ func TestAuditQueue_HandDownKeepsTheHistoryOnly(t *testing.T) {
 	left := q.HandDown()
 	if len(left) != 2 || summary(left[0]) != "a 1 fresh" || summary(left[1]) != "b 2" || !q.Empty() {
 		t.Errorf("it returned %v", left)
+	}
+}
+
+func TestAuditQueue_HandsDownOnlyWhatTheHistoryIsToHave(t *testing.T) {
+	q := newAuditQueue(restartAt("a", 1), claimAt("b", 1), restartAt("c", 1), recordAt("c", 2))
+	var left []string
+	for _, n := range q.HandDown() {
+		left = append(left, summary(n))
+	}
+	if want := []string{"b 1 fresh", "c 2"}; !slices.Equal(left, want) {
+		t.Errorf("%q are handed down, want %q", left, want)
 	}
 }

@@ -95,6 +95,22 @@ func Errors(t windlass.TaskInfo) string {
 	return strconv.Itoa(ErrorCount(t))
 }
 
+// Restarts says how often the handler of a task has started again what it runs; empty if it
+// never has.
+func Restarts(r *statemachine.Restarts, now time.Time) string {
+	if r == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%d, the last after: %s", r.Count, r.LastEnd)
+	if r.InARow > 0 {
+		text = fmt.Sprintf("%d, of them %d in a row for %s, the last after: %s", r.Count, r.InARow, Span(now.Sub(r.Since)), r.LastEnd)
+	}
+	if wait := r.Next.Sub(now); wait > 0 {
+		text += "; again in " + Span(wait)
+	}
+	return text
+}
+
 // Verdict says whether a node can take the task, and why.
 func Verdict(e windlass.Explanation, n windlass.NodeVerdict) string {
 	switch {

@@ -108,6 +108,7 @@ func detailTable(t view.Task) table {
 	detail.addSpec(t.Spec)
 	detail.addTime("Ended", t.FinishedAt)
 	detail.addTime("Sleeps until", t.Until)
+	detail.add("Restarts", view.Restarts(t.Restarts, now))
 	if t.Command != nil {
 		waits := string(t.Command.Message)
 		if t.Command.Until != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/statemachine"
 )
 
 func (a *app) taskListCommand() *cobra.Command {
@@ -139,12 +140,16 @@ var taskOrders = map[string]func(a, b listed) int{
 	"status":        func(a, b listed) int { return strings.Compare(string(a.Status), string(b.Status)) },
 	"node":          func(a, b listed) int { return strings.Compare(a.Node, b.Node) },
 	"errors":        func(a, b listed) int { return cmp.Compare(view.ErrorCount(a.TaskInfo), view.ErrorCount(b.TaskInfo)) },
+	"restarts":      func(a, b listed) int { return cmp.Compare(restartCount(a), restartCount(b)) },
 	"priority":      func(a, b listed) int { return cmp.Compare(a.Priority, b.Priority) },
 	"submitted":     func(a, b listed) int { return compareTimes(a.SubmittedAt, b.SubmittedAt) },
 	"claimed":       func(a, b listed) int { return compareTimes(a.ClaimedAt, b.ClaimedAt) },
 	"ended":         func(a, b listed) int { return compareTimes(a.FinishedAt, b.FinishedAt) },
 	byInterruptions: func(a, b listed) int { return cmp.Compare(*a.Interruptions, *b.Interruptions) },
 }
+
+// restartCount is how often the handler of a task has started again what it runs.
+func restartCount(t listed) int { return cmp.Or(t.Restarts, &statemachine.Restarts{}).Count }
 
 // compareTimes puts what has no time before the rest.
 func compareTimes(a, b *time.Time) int {
@@ -165,9 +170,16 @@ func sorted(tasks []listed, order func(a, b listed) int, reverse bool, limit int
 
 var taskHeading = []string{"ID", "TYPE", "STATUS", "NODE", "AGE", "CLAIMED", "ERRORS", "BLOCKED BY"}
 
-// taskTable has a column for the tags only where they were asked for.
+// taskTable has a column for the tags only where they were asked for, and one for restarts
+// where there are some.
 func taskTable(tasks []listed, tagged bool, now time.Time) table {
 	t := table{heading: taskHeading, rows: rowsOf(tasks, func(t listed) []string { return taskRow(t.TaskInfo, now) })}
+	if slices.ContainsFunc(tasks, func(t listed) bool { return restartCount(t) > 0 }) {
+		t.heading = append(slices.Clip(t.heading), "RESTARTS")
+		for i := range t.rows {
+			t.rows[i] = append(t.rows[i], strconv.Itoa(restartCount(tasks[i])))
+		}
+	}
 	if tagged {
 		t.heading = append(slices.Clip(t.heading), "TAGS")
 		for i := range t.rows {

@@ -17,7 +17,9 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 	"github.com/windlass-go/windlass/broker/memory"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/doctor"
+	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/clock"
+	"github.com/windlass-go/windlass/statemachine"
 )
 
 // inWorlds runs a test on the store in memory, and on a real etcd.
@@ -269,6 +271,15 @@ func TestNamespace_FindsEachDefect(t *testing.T) {
 			w.put(w.space.State("older"), `{"state":"runnable","failures":9,"errors":[{"timestamp":"1999-12-31T20:00:00Z","error":"e"}]}`)
 			w.put(w.space.State("done"), `{"state":"failed","failures":9,"errors":[{"timestamp":"1999-12-31T23:50:00Z","error":"e"}]}`)
 		}, doctor.CheckRuns, doctor.Warning, []string{"1 task(s) that keep failing", "runs: 5 error(s), the last: no route"}},
+		{"a task whose command keeps ending", func(w *world, n broker.SessionID) {
+			restarts := func(id string, inARow int, ago time.Duration) {
+				w.putOn(n, w.space.Claim(id), w.json(coordinator.Record{Incarnation: "of n", Restarts: &statemachine.Restarts{
+					Count: 9, InARow: inARow, LastEnd: "exited: exit code 1\nmore", LastAt: time.Now().Add(-ago),
+				}}))
+			}
+			restarts("runs", 5, time.Minute)
+			restarts("sleeps", 4, time.Minute)
+		}, doctor.CheckRuns, doctor.Warning, []string{"1 task(s) whose command keeps ending", "runs: 5 restart(s) in a row, the last after: exited: exit code 1"}},
 		{"a task that is interrupted again and again", func(w *world, _ broker.SessionID) {
 			w.put(w.space.History("runs"), w.history(time.Minute, 5))
 			w.put(w.space.History("sleeps"), w.history(time.Minute, 4))

@@ -32,6 +32,14 @@ func (s *snapshot) noteFailures(id string, r *statemachine.Record) {
 	}
 }
 
+// noteRestarts records a task whose handler starts again and again what it runs.
+func (s *snapshot) noteRestarts(id string, r *statemachine.Restarts) {
+	// Without a node that records more, it has been over for a while.
+	if r != nil && r.Looping() && time.Since(r.LastAt) < repeatedWithin {
+		s.looping[id] = fmt.Sprintf("%d restart(s) in a row, the last after: %s", r.InARow, shorten.Line(r.LastEnd, errorShown))
+	}
+}
+
 // noteInterruptions records a task whose claims keep ending early.
 func (s *snapshot) noteInterruptions(id string, h *statemachine.History) {
 	n, nodes := 0, map[string]bool{}
@@ -53,6 +61,12 @@ func (s *snapshot) checkRuns() Check {
 		if s.tasks.Get(id) != nil {
 			n.add(Warning, "task(s) that keep failing and are run again", `"windlass task get" has their errors; mend what they do, or pause them`,
 				id+": "+s.failing[id])
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.looping)) {
+		if s.tasks.Get(id) != nil {
+			n.add(Warning, "task(s) whose command keeps ending and is started again", `"windlass task get" has its last end and "windlass task logs" its output; mend it, or pause them`,
+				id+": "+s.looping[id])
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.interrupted)) {

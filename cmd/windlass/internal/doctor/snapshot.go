@@ -42,9 +42,10 @@ type snapshot struct {
 	// paused has the pauses of types, by type.
 	paused map[string]windlass.TypePause
 	deaths []windlass.Death
-	// failing has the tasks whose runs keep failing, interrupted those whose claims keep
-	// ending early, live or not; both say how.
-	failing, interrupted map[string]string
+	// failing has the tasks whose runs keep failing, looping those whose handlers start again
+	// and again what they run, interrupted those whose claims keep ending early, live or not;
+	// all say how.
+	failing, looping, interrupted map[string]string
 	// used is what the keys take, by the first part of their path.
 	used   map[string]used
 	layout []byte
@@ -91,7 +92,7 @@ func read(ctx context.Context, b broker.Broker, space keys.Space) (*snapshot, er
 			space: space, tasks: mirror.NewTasks(space, mirror.Keep{Kind: func([]byte) any { return nil }}), nodes: map[string]*node{},
 			at: map[string]*found{}, corrupt: map[string]error{},
 			specs: map[string]*windlass.Spec{}, states: map[string]statemachine.State{}, records: map[string]coordinator.Record{}, cordons: map[string]windlass.Cordon{}, paused: map[string]windlass.TypePause{},
-			failing: map[string]string{}, interrupted: map[string]string{}, used: map[string]used{},
+			failing: map[string]string{}, looping: map[string]string{}, interrupted: map[string]string{}, used: map[string]used{},
 		}
 		err := s.list(ctx, b)
 		if err == nil {
@@ -172,6 +173,7 @@ func (s *snapshot) take(p keys.Parsed, kv broker.KV) (err error) {
 		var r coordinator.Record
 		if err = json.Unmarshal(kv.Value, &r); err == nil {
 			s.records[p.Name] = r
+			s.noteRestarts(p.Name, r.Restarts)
 		}
 	case keys.State:
 		var r statemachine.Record

@@ -54,6 +54,9 @@ type Outcome struct {
 	// process, as the logs of the system name it.
 	Run string `json:"run"`
 	Pid int    `json:"pid"`
+	// Restarts is how often the command had been started again under this claim, before the
+	// run or for it.
+	Restarts int `json:"restarts,omitempty"`
 }
 
 // Report is the progress that is stored when a task whose command runs gets the command
@@ -85,14 +88,6 @@ const (
 
 // reportBytes limits the output in a Report. As JSON it takes six times as much at most.
 const reportBytes = 32 << 10
-
-// The pause before a command with "restart":"always" is started again doubles from
-// restartMin to restartMax. After a run longer than restartReset it is restartMin again.
-const (
-	restartMin   = time.Second
-	restartMax   = time.Minute
-	restartReset = time.Minute
-)
 
 // Events are what an operator of the node should learn of commands. They are called from
 // several goroutines and must not block; any may be nil.
@@ -251,16 +246,18 @@ func (h *handler) run(ctx context.Context, c *windlass.Claim) error {
 	if err != nil {
 		return windlass.Permanent(err)
 	}
-	wait := restartMin
+	var again restarts
 	for first := true; ; first = false {
 		var result Result
 		path, err := h.allow.Check(props) // each time, as the file behind a path may have changed
 		switch {
 		case err == nil:
-			result, err = h.runOnce(ctx, c, Command{
+			stop := again.whenLasting(c.Restarted)
+			result, err = h.runOnce(ctx, c, again.Count, Command{
 				Task: c.ID(), Token: strconv.FormatInt(c.Token(), 10), Path: path, Argv: props.Command, Env: props.Env, Dir: props.Dir,
 				LogFailed: func(err error) { h.logFailed(c.ID(), err) },
 			})
+			stop()
 		case first, errors.Is(err, ErrNotAllowed):
 			return windlass.Permanent(err)
 		}
@@ -287,18 +284,17 @@ func (h *handler) run(ctx context.Context, c *windlass.Claim) error {
 		case RestartOnFailure:
 			return err
 		}
-		if result.Duration > restartReset {
-			wait = restartMin
-		}
+		wait := again.ended(time.Now().UTC(), result.Duration, err.Error())
+		c.Restarted(again.Restarts)
 		if !pause.For(ctx, wait) {
 			return ctx.Err()
 		}
-		wait = min(2*wait, restartMax)
 	}
 }
 
-// runOnce runs the command once and stores its outcome as the task's result.
-func (h *handler) runOnce(ctx context.Context, c *windlass.Claim, command Command) (Result, error) {
+// runOnce runs the command once and stores its outcome as the task's result. restarts is how
+// often it was started again before.
+func (h *handler) runOnce(ctx context.Context, c *windlass.Claim, restarts int, command Command) (Result, error) {
 	killed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(killed)
@@ -320,6 +316,7 @@ func (h *handler) runOnce(ctx context.Context, c *windlass.Claim, command Comman
 		return result, err
 	}
 	outcome := outcomeOf(result)
+	outcome.Restarts = restarts
 	outcome.Host, _ = os.Hostname() // without it, only the log is harder to find
 	outcome.LogDir = h.supervisor.cfg.LogDir
 	outcome.LogEnd, _ = LogEndOf(outcome.LogDir, c.ID())

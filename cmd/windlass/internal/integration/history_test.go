@@ -261,3 +261,48 @@ func TestHistory_NamesWhoSentACommandAndACordonWhoMadeIt(t *testing.T) {
 		}
 	})
 }
+
+// A handler may start a process again and again: lists show how often, and the history that it
+// began, once.
+func TestHistory_RestartsShowInListsAndALoopOnceInTheHistory(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		restarts := make(chan statemachine.Restarts)
+		c.join("n", running(func(ctx context.Context, claim *windlass.Claim) error {
+			for {
+				select {
+				case r := <-restarts:
+					claim.Restarted(r)
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+		}))
+		c.Submit(windlass.Submission{ID: "t"})
+		c.WaitFor(time.Minute, "t", windlass.StatusRunning)
+		c.WaitUntil(time.Minute, "the claim is in the history", func() bool { told, _ := c.historyOf("t"); return told == "claimed@n" })
+		reason := c.explain("t").Decision
+		shown := func(want int) func() bool {
+			return func() bool { r := c.task("t").Restarts; return r != nil && r.Count == want }
+		}
+		if r := c.task("t").Restarts; r != nil {
+			t.Errorf("before a restart it has %+v", r)
+		}
+		for n := 1; n <= 3*statemachine.RestartsMany; n++ {
+			restarts <- statemachine.Restarts{Count: n, InARow: 1 + (n-1)%statemachine.RestartsMany, LastEnd: "exit code 1\nmore", LastAt: time.Now()}
+			c.WaitUntil(time.Minute, "the restart shows", shown(n))
+		}
+		told, h := c.historyOf("t")
+		if told != "claimed@n looping@n" || h.Entries[1].Detail != "restart 5 in a row: exit code 1" {
+			t.Errorf("the history is %q, %+v", told, h.Entries)
+		}
+		if d := c.task("t"); d.Restarts.LastEnd != "exit code 1" || d.ClaimedAt == nil || c.explain("t").Decision != reason {
+			t.Errorf("%+v, claimed %v because %q", d.Restarts, d.ClaimedAt, c.explain("t").Decision)
+		}
+		c.Advance(loopEvery)
+		restarts <- statemachine.Restarts{Count: 99, InARow: statemachine.RestartsMany, LastEnd: "exit code 2", LastAt: time.Now()}
+		c.WaitUntil(time.Minute, "it is told again later", func() bool { told, _ := c.historyOf("t"); return told == "claimed@n looping@n looping@n" })
+	})
+}
+
+// loopEvery is the least time between two entries that a loop begins.
+const loopEvery = time.Hour

@@ -156,6 +156,7 @@ func describe(t windlass.TaskDetail, now time.Time) []string {
 	if t.Priority != 0 {
 		add("priority", strconv.Itoa(t.Priority))
 	}
+	add("restarts", view.Restarts(t.Restarts, now))
 	add("blocked by", shorten.List(t.BlockedBy))
 	add("properties", string(t.Props))
 	add("result", string(t.Result))

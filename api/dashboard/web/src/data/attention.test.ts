@@ -46,6 +46,12 @@ describe("what needs attention", () => {
       "warn: Node n1 is on probation, it has died repeatedly, and gets no tasks for now",
     ]);
   });
+  test("what keeps ending", () => {
+    const restarts = { count: 9, in_a_row: 5, last_end: "exited: exit code 1", last_at: "", next: "" };
+    const [l, m, rare] = [task("l", "running", { restarts }), task("m", "running", { restarts }), task("n", "running", { restarts: { ...restarts, in_a_row: 4 } })];
+    expect(titles([l, rare], [node("n1")])).toEqual(["warn: Task l keeps ending and is started again, exited: exit code 1"]);
+    expect(titles([l, m], [node("n1")])).toEqual(["warn: 2 tasks keep ending and are started again, l: exited: exit code 1"]);
+  });
   test("types that are paused, and not that their tasks wait", () => {
     const types = [{ type: "exec", pause: { at: "", reason: "its database" }, tasks: {}, nodes: [] }, { type: "poll", tasks: {}, nodes: [] }];
     expect(attention([task("a")], [], undefined, now, types).map((f) => `${f.level}: ${f.title}, ${f.detail}`)).toEqual(["warn: Type exec is paused, its database"]);

@@ -12,6 +12,9 @@ export interface Finding {
 /** A task that nobody has taken for so long is worth a word, in milliseconds. */
 const waitingMax = 10_000;
 
+/** How many restarts in a row are a loop. */
+const restartsMany = 5;
+
 /** How the error of a task begins that was found to kill its nodes. */
 const setAside = "set aside: ";
 
@@ -43,6 +46,7 @@ export function attention(tasks: Iterable<Task>, nodes: readonly FleetNode[], he
   const waiting = new Map<string, number>();
   const erring = new Map<string, number>();
   const poison: Task[] = [];
+  const looping: Task[] = [];
   let failed = 0;
   let fault = 0;
   let stuck = 0;
@@ -53,6 +57,7 @@ export function attention(tasks: Iterable<Task>, nodes: readonly FleetNode[], he
     if (t.status === "fault") fault++;
     if (t.status === "sleeping" && t.errors.length > 0) add(erring, t.type);
     if (t.failed_needs?.length) stuck++;
+    if (t.restarts && t.restarts.in_a_row >= restartsMany) looping.push(t);
   }
   const found: Finding[] = [];
   if (health && !health.broker.ok) {
@@ -72,6 +77,13 @@ export function attention(tasks: Iterable<Task>, nodes: readonly FleetNode[], he
   if (fault) found.push({ level: "bad", title: `${count(fault, "task")} in fault`, detail: "stopped by an error, until told to run", href: "#/tasks?status=fault" });
   if (failed) found.push({ level: "bad", title: `${count(failed, "task")} failed`, detail: "given up, by error", href: "#/failures" });
   if (stuck) found.push({ level: "warn", title: `${count(stuck, "task")} blocked for good`, detail: "what they need has failed", href: "#/tasks?status=blocked" });
+  if (looping[0]) {
+    const [first] = looping;
+    found.push({
+      level: "warn", title: looping.length === 1 ? `Task ${first.id} keeps ending and is started again` : `${count(looping.length, "task")} keep ending and are started again`,
+      detail: `${looping.length === 1 ? "" : `${first.id}: `}${first.restarts?.last_end ?? ""}`, href: `#/task/${encodeURIComponent(first.id)}`,
+    });
+  }
   for (const [type, n] of erring) {
     found.push({
       level: "warn", title: `${count(n, "task")} of type ${type || "“”"} to be retried`, detail: "sleeping after an error",

@@ -1,13 +1,14 @@
 import { expect, test } from "vitest";
-import { outputOf, reportOf, usageText } from "./report";
+import { logErrorOf, outputOf, reportOf, usageText } from "./report";
 import { task } from "./testing";
 import type { TaskDetail } from "./types";
 
 const usage = { cpu_seconds: 75.5, cpu_share: 1.234, memory_bytes: 70_254_592, processes: 3 };
 const of = (progress: unknown, type = "exec", status: TaskDetail["status"] = "running") => reportOf({ ...task("x", status, { type }), progress } as TaskDetail);
 
+const at = "2026-03-04T05:06:07Z";
+
 test("a report is that of a command that runs", () => {
-  const at = "2026-03-04T05:06:07Z";
   expect(of({ at, output: "a", truncated: false, usage })).toEqual({ at, output: "a", usage });
   expect(of({ at, output: "a" })).toEqual({ at, output: "a" });
   expect(of({ at, output: "a", usage: { cpu_seconds: "many" } })).toEqual({ at, output: "a" });
@@ -15,6 +16,11 @@ test("a report is that of a command that runs", () => {
   for (const other of [null, 7, "text", [], { output: "a" }, { at }, { at: 1, output: "a" }]) expect(of(other)).toEqual({});
   expect(of({ at, output: "a" }, "other")).toBeUndefined();
   expect(of({ at, output: "a" }, "exec", "completed")).toBeUndefined();
+});
+
+test("a log that is incomplete says why", () => {
+  expect(of({ at, output: "a", log_error: "disk full" })).toEqual({ at, output: "a", log_error: "disk full" });
+  expect([{ log_error: "disk full", log_missing: 7 }, { log_error: "" }, { log_error: 7 }, null, "x"].map(logErrorOf)).toEqual(["7 bytes are missing: disk full", "", "", "", ""]);
 });
 
 test("an output is a text", () => {

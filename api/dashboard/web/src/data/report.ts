@@ -6,6 +6,8 @@ export interface Report {
   at?: string;
   output?: string;
   usage?: Usage;
+  /** Why the log lacks output. */
+  log_error?: string;
 }
 
 /**
@@ -17,7 +19,18 @@ export function reportOf(d: TaskDetail): Report | undefined {
   const output = outputOf(d.progress);
   const { at, usage } = (d.progress ?? {}) as { at?: unknown; usage?: unknown };
   if (output === undefined || typeof at !== "string") return {};
-  return isUsage(usage) ? { at, output, usage } : { at, output };
+  const report: Report = { at, output };
+  if (isUsage(usage)) report.usage = usage;
+  const lacks = logErrorOf(d.progress);
+  if (lacks) report.log_error = lacks;
+  return report;
+}
+
+/** Why the log of a command lacks output, where a value says so; empty if it does not. */
+export function logErrorOf(value: unknown): string {
+  const { log_error, log_missing } = (value ?? {}) as { log_error?: unknown; log_missing?: unknown };
+  if (typeof log_error !== "string" || !log_error) return "";
+  return typeof log_missing === "number" && log_missing > 0 ? `${log_missing} bytes are missing: ${log_error}` : log_error;
 }
 
 /** What a command has printed, where a value has it. */

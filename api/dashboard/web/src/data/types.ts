@@ -11,6 +11,16 @@ export interface ErrorEntry {
   error: string;
 }
 
+/** How often the handler of a task has started again what it runs. */
+export interface Restarts {
+  count: number;
+  in_a_row: number;
+  since?: string;
+  last_end: string;
+  last_at: string;
+  next: string;
+}
+
 export interface Task {
   id: string;
   type: string;
@@ -27,6 +37,7 @@ export interface Task {
   /** How many errors count, and how many fail it; missing for none, and for no number. */
   failures?: number;
   failures_max?: number;
+  restarts?: Restarts;
   until?: string;
   not_before?: string;
   finished_at?: string;

@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, send } from "../data/api";
-import { outputOf, reportOf, usageText } from "../data/report";
+import { logErrorOf, outputOf, reportOf, usageText } from "../data/report";
 import type { CommandResult, TaskDetail } from "../data/types";
 import { Action, Ago, Card } from "../ui/parts";
 import { explain, toast } from "../ui/toasts";
@@ -21,6 +21,7 @@ export function OutputCard({ detail: d, refresh }: { detail: TaskDetail; refresh
   const text = useRef<HTMLPreElement>(null);
   const running = d.status === "running";
   const [report, result] = [reportOf(d), outputOf(d.result)];
+  const lacks = running ? report?.log_error : logErrorOf(d.result);
   useEffect(() => {
     if (!follows || !running) return;
     let stopped = false;
@@ -55,6 +56,7 @@ export function OutputCard({ detail: d, refresh }: { detail: TaskDetail; refresh
   return (
     <Card title="Output" aside={running && buttons}>
       {report?.at && <p class="muted">As of <Ago at={report.at} after=" ago" />{report.usage && <> · <span class="usage">{usageText(report.usage)}</span></>}</p>}
+      {lacks && <p class="s-failed">The log on the node is incomplete: {lacks}</p>}
       <pre class="output" tabIndex={0} ref={text}>{report?.output || result || (report && !report.at ? "(not asked for yet)" : "(nothing)")}</pre>
     </Card>
   );

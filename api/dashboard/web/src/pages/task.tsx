@@ -4,6 +4,7 @@ import { get, Problem } from "../data/api";
 import { count } from "../data/attention";
 import { noFilter, queryOf } from "../data/filters";
 import { reportOf } from "../data/report";
+import { restartsText } from "../data/restarts";
 import { spansOf } from "../data/spans";
 import { stepsOf } from "../data/steps";
 import { type Explanation, type History, liveStatuses, type Status, type Task, type TaskDetail } from "../data/types";
@@ -220,6 +221,7 @@ function Facts({ d }: { d: TaskDetail }): JSX.Element {
     ["Submitted", time(d.submitted_at)], ["Submitted or changed by", s?.by], ["Claimed", d.claimed_at ? time(d.claimed_at) : ""], ["Finished", d.finished_at ? time(d.finished_at) : ""],
     ["Told to", d.command ? `${d.command.message}${d.command.until ? ` until ${time(d.command.until)}` : ""}, not done yet` : ""], ["Wakes up", d.until ? time(d.until) : ""], ["Not before", d.not_before ? time(d.not_before) : ""],
     ["Priority", String(d.priority)], ["Weight", d.weight ? String(d.weight) : ""], ["Failures", d.failures_max ? `${d.failures ?? 0}; ${d.failures_max} end it` : d.failures ? String(d.failures) : ""],
+    ["Restarts", d.restarts && restartsText(d.restarts, Date.now())],
     ["Needs", s?.needs?.length ? <>{s.needs.map((n) => <a key={n} class="tag" href={taskHref(n)}>{n}</a>)}</> : ""],
     ["Requires", pairs(s?.require)], ["Prefers", pairs(s?.prefer)], ["Pinned to", s?.node], ["Group", s?.group],
     ["Tags", Object.keys(d.tags ?? {}).length ? <>{Object.entries(d.tags ?? {}).map(([k, v]) => <a key={k} class="tag" title="All tasks with this tag" href={`#/tasks?${queryOf({ ...noFilter, tags: [`${k}=${v}`] })}`}>{k}={v}</a>)}</> : ""],

@@ -5,6 +5,7 @@ import { get } from "../data/api";
 import { errorCount, type Filter, isEmpty, isTag, noFilter, parseFilter, queryOf, select, type SortKey, changedAt } from "../data/filters";
 import { Interruptions } from "../data/interruptions";
 import { remark } from "../data/remark";
+import { restartsText } from "../data/restarts";
 import { type Status, statuses, type Task } from "../data/types";
 import { hour, number, time } from "../format";
 import { go, route, setQuery, taskHref } from "../router";
@@ -257,7 +258,7 @@ class Row extends Component<RowProps> {
         <div role="gridcell" class="c-type">{task?.type}</div>
         <div role="gridcell" class="c-node">{task?.node || <span class="muted">–</span>}</div>
         <div role="gridcell" class="c-why" title={why}>{why}</div>
-        <div role="gridcell" class="c-errors num" title={task?.errors.at(-1)?.error}>{task && errorCount(task) ? <span class="s-failed">{errorCount(task)}</span> : <span class="muted">0</span>}</div>
+        <div role="gridcell" class="c-errors num" title={task?.restarts ? restartsText(task.restarts, Date.now()) : task?.errors.at(-1)?.error}>{task && errorCount(task) ? <span class="s-failed">{errorCount(task)}</span> : task?.restarts ? <span class="s-failed">↻{task.restarts.count}</span> : <span class="muted">0</span>}</div>
         <div role="gridcell" class="c-interrupted num">{interrupted ? <span class="s-fault">{interrupted}</span> : <span class="muted">{interrupted ?? "·"}</span>}</div>
         <div role="gridcell" class="c-priority num">{task?.priority}</div>
         <div role="gridcell" class="c-changed num">{task && <Ago at={changedAt(task)} />}</div>
