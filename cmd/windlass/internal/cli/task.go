@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
 	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/tree"
@@ -98,6 +99,15 @@ func (t *table) addSpec(s *windlass.Spec) {
 	t.add("On failure", string(s.OnFailure))
 }
 
+// leftBehind says what the last run of a command has left behind, empty for nothing.
+func leftBehind(t view.Task) string {
+	var o exectask.Outcome
+	if t.Type != exectask.Type || json.Unmarshal(t.Result, &o) != nil {
+		return ""
+	}
+	return outlivedBy(o)
+}
+
 func detailTable(t view.Task) table {
 	now := time.Now()
 	detail := table{rows: [][]string{
@@ -124,6 +134,7 @@ func detailTable(t view.Task) table {
 	detail.add("Props", string(t.Props))
 	detail.add("Progress", string(t.Progress))
 	detail.add("Result", string(t.Result))
+	detail.add("Left behind", leftBehind(t))
 	detail.addErrors(t.Errors)
 	return detail
 }

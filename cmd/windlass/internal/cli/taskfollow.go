@@ -34,7 +34,7 @@ func (a *app) follow(ctx context.Context, c *windlass.Client, out *logWriter, lo
 		moved, err := followHere(ctx, c, out, log, lines)
 		if !moved || err != nil {
 			if now, findErr := findLog(ctx, c, log.task.ID); err == nil && findErr == nil {
-				a.noteLogError(now.lacks(ctx, c))
+				a.note(now.ends(ctx, c)...)
 			}
 			return err
 		}
@@ -151,7 +151,7 @@ func (f *follower) look(ctx context.Context, c *windlass.Client, id string) (soo
 		f.note(err.Error())
 		return soon, false, nil
 	}
-	covers, lacks := int64(0), lacksLog(0, report.LogError)
+	covers, lacks, outlived := int64(0), lacksLog(0, report.LogError), ""
 	if task.Status != windlass.StatusRunning {
 		var result exectask.Outcome
 		_ = json.Unmarshal(task.Result, &result) // there is none, or something else
@@ -160,12 +160,16 @@ func (f *follower) look(ctx context.Context, c *windlass.Client, id string) (soo
 			covers = result.LogBytes
 		}
 		lacks = lacksLog(result.LogMissing, result.LogError)
+		outlived = outlivedBy(result)
 	}
 	added, err := f.show(report, task.Node, covers)
 	if f.lacks != lacks && lacks != "" {
 		f.note(lacks)
 	}
 	f.lacks = lacks
+	if task.FinishedAt != nil && outlived != "" {
+		f.note(outlived)
+	}
 	return soon || added || task.Status != windlass.StatusRunning, task.FinishedAt != nil, err
 }
 

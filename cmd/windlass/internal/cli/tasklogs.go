@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +34,8 @@ while nothing is added. What is more than 32 KiB in that time is left out, and i
 A line that begins with "--- windlass" says whose output follows. It stands on a line of
 its own, also after output that does not end with a newline, and within a line that is
 longer than a log file. It also says where output is missing because the log could not be
-written, as on a full disk, and a note on standard error says so at the end. Control characters and bytes that are not text are shown as
+written, as on a full disk, and a note on standard error says so at the end. Another one says
+how many processes the program had left behind when it exited, as a daemon does. Control characters and bytes that are not text are shown as
 escapes such as \x1b. --raw prints neither: only what the command has written, unchanged. What comes from another host has a question mark for each
 byte that is not UTF-8.`,
 		Args:              exactArgs("ID"),
@@ -96,7 +98,7 @@ func (a *app) printLog(ctx context.Context, c *windlass.Client, out *logWriter, 
 		case err != nil && !errors.Is(err, os.ErrNotExist):
 			return err
 		}
-		a.noteLogError(log.lacks(ctx, c))
+		a.note(log.ends(ctx, c)...)
 		return nil
 	}
 	text, cut, err := log.fromAfar(ctx, c, out.raw)
@@ -107,15 +109,15 @@ func (a *app) printLog(ctx context.Context, c *windlass.Client, out *logWriter, 
 		fmt.Fprintf(a.err, "windlass: the beginning is left out; it is on host %s in %s\n", view.EscapeText(log.host), view.EscapeText(log.dir))
 	}
 	if _, err = io.WriteString(out, exectask.LastLines(text, lines)); err == nil {
-		a.noteLogError(log.lacks(ctx, c))
+		a.note(log.ends(ctx, c)...)
 	}
 	return err
 }
 
-// noteLogError says what a log lacks.
-func (a *app) noteLogError(lacks string) {
-	if lacks != "" {
-		fmt.Fprintln(a.err, "windlass:", view.EscapeText(lacks))
+// note says what is no output.
+func (a *app) note(texts ...string) {
+	for _, text := range texts {
+		fmt.Fprintln(a.err, "windlass:", view.EscapeText(text))
 	}
 }
 
@@ -163,6 +165,27 @@ func findLog(ctx context.Context, c *windlass.Client, id string) (taskLog, error
 		return log, fmt.Errorf("task %q: no output is kept for it: it is %s, of type %q: %w", id, task.Status, task.Type, windlass.ErrNotFound)
 	}
 	return log, nil
+}
+
+// ends returns what is to be said at the end of a log, in lines.
+func (l taskLog) ends(ctx context.Context, c *windlass.Client) []string {
+	return slices.DeleteFunc([]string{l.lacks(ctx, c), l.outlived()}, func(text string) bool { return text == "" })
+}
+
+// outlived says that the last run has left processes behind, empty if it has not.
+func (l taskLog) outlived() string {
+	if l.task.Status == windlass.StatusRunning {
+		return ""
+	}
+	return outlivedBy(l.result)
+}
+
+// outlivedBy says how many processes have outlived the program of a run, empty for none.
+func outlivedBy(o exectask.Outcome) string {
+	if o.Outlived == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d process(es) still ran when the program of the last run had exited, and were ended: have it run in the foreground", o.Outlived)
 }
 
 // lacks says that the log lacks output of the last run, empty if it does not, or that is not

@@ -36,6 +36,8 @@
 //     not one that left it by setsid and double fork. The supervisor is a child
 //     subreaper, so such processes become its children; it identifies them by ancestry,
 //     group and the variable WINDLASS_RUN.
+//   - Result.Outlived counts what was ended because the program had exited by itself, as the
+//     daemon of one that goes into the background.
 //   - The program stays unreaped until then, so no signal goes to an unrelated process
 //     that got its number.
 //   - Usage counts every process that is known to belong to the command.

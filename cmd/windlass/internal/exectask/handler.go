@@ -48,6 +48,9 @@ type Outcome struct {
 	LogMissing int64  `json:"log_missing,omitempty"`
 	// Why is why the run ended.
 	Why Why `json:"why"`
+	// Outlived is how many processes were alive when the program had ended by itself, and
+	// were ended then, as the daemon of a program that puts itself into the background.
+	Outlived int `json:"outlived,omitempty"`
 	// OutputBytes is how much the command wrote in all.
 	OutputBytes int64 `json:"output_bytes"`
 	// Run names the run in its log, and in the variable WINDLASS_RUN. Pid was the command's
@@ -330,7 +333,7 @@ func (h *handler) runOnce(ctx context.Context, c *windlass.Claim, restarts int, 
 // outcomeOf returns what is stored of a result, without the place of the log.
 func outcomeOf(r Result) Outcome {
 	return Outcome{
-		ExitCode: r.Code, Signal: r.Signal, Why: r.Why, Duration: r.Duration.String(),
+		ExitCode: r.Code, Signal: r.Signal, Why: r.Why, Outlived: r.Outlived, Duration: r.Duration.String(),
 		Output: readable(r.Output), Truncated: r.Truncated, OutputBytes: r.OutputBytes,
 		StartedAt: r.Started.UTC(), FinishedAt: r.Finished.UTC(), Run: r.Run, Pid: r.Pid,
 		LogError: r.LogError, LogMissing: r.LogMissing,

@@ -36,6 +36,9 @@ type Result struct {
 	Signal string `json:"signal,omitempty"`
 	// Why is the reason for the end.
 	Why Why `json:"why"`
+	// Outlived is how many processes were alive when the program had ended by itself, and
+	// were ended then. One that ended in that very moment may be missing.
+	Outlived int `json:"outlived,omitempty"`
 	// Started and Finished are the wall clock at start and end of the program.
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished"`
@@ -82,5 +85,16 @@ func (r Result) String() string {
 	if r.Signal != "" {
 		end = r.Signal
 	}
-	return fmt.Sprintf("%s: %s after %s", r.Why, end, r.Duration.Round(time.Millisecond))
+	return fmt.Sprintf("%s: %s after %s%s", r.Why, end, r.Duration.Round(time.Millisecond), outlivedText(r.Outlived))
+}
+
+// outlivedText says that so many processes outlived their program, empty for none.
+func outlivedText(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return ", and 1 process that outlived it was ended"
+	}
+	return fmt.Sprintf(", and %d processes that outlived it were ended", n)
 }

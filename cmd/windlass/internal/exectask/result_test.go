@@ -6,6 +6,14 @@ import (
 	"time"
 )
 
+func TestResult_SaysWhatOutlivedTheProgram(t *testing.T) {
+	for n, want := range map[int]string{0: "", 1: ", and 1 process that outlived it was ended", 2: ", and 2 processes that outlived it were ended"} {
+		if got := (Result{Why: WhyExited, Duration: time.Second, Outlived: n}).String(); got != "exited: exit code 0 after 1s"+want {
+			t.Errorf("%d: %q", n, got)
+		}
+	}
+}
+
 func TestResult_AFailureHasTheLastLineThatWasPrinted(t *testing.T) {
 	const end = "exited: exit code 3 after 2s"
 	for output, want := range map[string]string{

@@ -45,6 +45,24 @@ type run struct {
 	used    sample        // by the last walk
 	reaped  time.Duration // CPU time of its processes that the supervisor has reaped
 	termed  map[proc]bool // processes outside the group that got SIGTERM, by pid and start
+	// outlived has the processes that were ended after the program, by pid and start, at
+	// most outlivedMax.
+	outlived map[proc]bool
+}
+
+// outlivedMax limits how many processes of a run are counted that outlive its program.
+const outlivedMax = 1 << 16
+
+// outlives counts a process that a walk found if the program had ended by itself before the
+// walk began.
+func (r *run) outlives(p proc, s scanned) {
+	if !r.over || r.why != WhyExited || s.number <= r.overAt || len(r.outlived) >= outlivedMax {
+		return
+	}
+	if r.outlived == nil {
+		r.outlived = map[proc]bool{}
+	}
+	r.outlived[p.key()] = true
 }
 
 // killable reports whether the run's group is still to get SIGKILL.
@@ -158,7 +176,7 @@ func (l *loop) vanish(r *run) {
 func (l *loop) finish(r *run) {
 	res := Result{
 		Run: r.id, Pid: r.pid, Why: r.why, Code: r.status.ExitStatus(),
-		Started: r.started, Finished: r.finished, Duration: r.finishedAt - r.startedAt,
+		Started: r.started, Finished: r.finished, Duration: r.finishedAt - r.startedAt, Outlived: len(r.outlived),
 	}
 	if r.status.Signaled() {
 		res.Signal = unix.SignalName(r.status.Signal())

@@ -199,7 +199,19 @@ func TestARunEndsWithAllItsProcesses(t *testing.T) {
 			if res.Why != WhyExited || res.Code != 0 {
 				t.Errorf("got %s", res)
 			}
+			if res.Outlived == 0 {
+				t.Error("no process is counted that outlived the program")
+			}
 		})
+	}
+}
+
+func TestAProgramThatWaitsForItsProcessesLeavesNone(t *testing.T) {
+	s := start(t)
+	for range 20 {
+		if res := runOK(t, s, script("t", "for i in 1 2 3; do sleep 0.01 & done; wait; (true); exit 0")); res.Outlived != 0 {
+			t.Errorf("got %s", res)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package exectask
 
 import (
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -70,6 +71,43 @@ func TestARunDoesNotEndByAWalkThatMetTheDead(t *testing.T) {
 		l.scanned(scanned{number: 3})
 		if !r.gone {
 			t.Errorf("owner %q: not gone after a walk that met nobody", owner)
+		}
+	}
+}
+
+// What still lives when a program has exited is counted once each, and nothing that a stopped
+// run leaves.
+func TestProcessesThatOutliveTheirProgramAreCounted(t *testing.T) {
+	const nobody = 1<<22 + 1 // above every process number
+	for _, c := range []struct {
+		why  Why
+		runs int
+		want int
+	}{{WhyExited, 1, 3}, {WhyExited, 2, 2}, {WhyStopped, 1, 0}, {WhyDeadline, 1, 0}} {
+		r := &run{id: "r", pid: nobody, over: true, overAt: 1, ending: true, why: c.why, termed: map[proc]bool{}}
+		l := &loop{leaders: newLeaders(), self: identity(), runs: map[string]*run{"r": r}}
+		if c.runs > 1 {
+			l.runs["other"] = &run{id: "other", pid: nobody + 9, over: true, overAt: 99, ending: true, why: WhyExited, termed: map[proc]bool{}}
+		}
+		member := proc{pid: nobody + 1, ppid: l.self.pid, pgrp: nobody, owner: "r"}
+		marked := proc{pid: nobody + 2, ppid: l.self.pid, pgrp: nobody + 2, marker: "r"}
+		stray := proc{pid: nobody + 3, ppid: l.self.pid, pgrp: nobody + 3}
+		dead := proc{pid: nobody + 4, ppid: nobody + 1, pgrp: nobody, owner: "r", zombie: true}
+		others := proc{pid: nobody + 5, ppid: nobody + 9, pgrp: nobody + 9, owner: "other"}
+		all := []proc{member, marked, stray, dead, others}
+		l.scanned(scanned{number: 1, procs: append(all, proc{pid: nobody + 6, ppid: nobody, owner: "r"})}) // begun before the end
+		l.scanned(scanned{number: 2, procs: all})
+		l.scanned(scanned{number: 3, procs: all[1:]})
+		if got := len(r.outlived); got != c.want {
+			t.Errorf("%s of %d runs: %d are counted, want %d", c.why, c.runs, got, c.want)
+		}
+	}
+}
+
+func TestAProcessWasEndedByTheSignalsOfARun(t *testing.T) {
+	for status, want := range map[syscall.WaitStatus]bool{0: false, 1 << 8: false, 15: true, 9: true, 11: false, 13: false, lostStatus: false} {
+		if got := wasEnded(status); got != want {
+			t.Errorf("status %#x: %v", status, got)
 		}
 	}
 }

@@ -123,15 +123,19 @@ func (l *loop) sort(s scanned) map[*run]int {
 				r.used.add(p)
 			}
 			if p.ppid == l.self.pid {
-				waitFor(p.pid)
+				status := waitFor(p.pid)
 				if r != nil {
 					r.reaped += p.cpu
+					if wasEnded(status) {
+						r.outlives(p, s)
+					}
 				}
 				l.doubt(r, alive)
 			}
 		case r != nil:
 			alive[r]++
 			r.used.add(p)
+			r.outlives(p, s)
 			l.signalMember(r, p)
 		case p.marker != "" || p.owner != "":
 			_ = p.signal(syscall.SIGKILL) // its run is over
@@ -140,8 +144,14 @@ func (l *loop) sort(s scanned) map[*run]int {
 			strays = append(strays, p)
 		}
 	}
-	l.sortStrays(strays, alive)
+	l.sortStrays(strays, alive, s)
 	return alive
+}
+
+// wasEnded reports whether a process has died of a signal with which runs are ended: the
+// walk came too late to see it alive.
+func wasEnded(status syscall.WaitStatus) bool {
+	return status.Signaled() && (status.Signal() == syscall.SIGTERM || status.Signal() == syscall.SIGKILL)
 }
 
 // doubtsMax is for how many walks zombies of unknown run keep one run from ending: another
@@ -172,10 +182,13 @@ func (l *loop) beingStarted(p proc, s scanned) bool {
 	return busy && p.ppid == l.self.pid && p.sid == l.self.sid && (p.pgrp == l.self.pgrp || p.pgrp == p.pid)
 }
 
+// key identifies a process, whatever becomes of it.
+func (p proc) key() proc { return proc{pid: p.pid, start: p.start} }
+
 // signalMember sends an ending run's signal to a process of it. Those in its group have had
 // SIGTERM.
 func (l *loop) signalMember(r *run, p proc) {
-	key := proc{pid: p.pid, start: p.start}
+	key := p.key()
 	switch {
 	case r.killed:
 		_ = p.signal(syscall.SIGKILL)
@@ -190,13 +203,14 @@ func (l *loop) signalMember(r *run, p proc) {
 // sortStrays handles processes that left their group, cleared the environment and lost
 // their parents. If there is one run, they belong to it. Among several they end with the
 // first run that ends, because it would be worse to let one live without a claim.
-func (l *loop) sortStrays(strays []proc, alive map[*run]int) {
+func (l *loop) sortStrays(strays []proc, alive map[*run]int, s scanned) {
 	for _, p := range strays {
 		for _, r := range l.runs {
 			switch {
 			case len(l.runs) == 1:
 				alive[r]++
 				r.used.add(p)
+				r.outlives(p, s)
 				l.signalMember(r, p)
 			case r.over || r.killed:
 				alive[r]++

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { logErrorOf, outputOf, reportOf, usageText } from "./report";
+import { logErrorOf, outlivedOf, outputOf, reportOf, usageText } from "./report";
 import { task } from "./testing";
 import type { TaskDetail } from "./types";
 
@@ -21,6 +21,10 @@ test("a report is that of a command that runs", () => {
 test("a log that is incomplete says why", () => {
   expect(of({ at, output: "a", log_error: "disk full" })).toEqual({ at, output: "a", log_error: "disk full" });
   expect([{ log_error: "disk full", log_missing: 7 }, { log_error: "" }, { log_error: 7 }, null, "x"].map(logErrorOf)).toEqual(["7 bytes are missing: disk full", "", "", "", ""]);
+});
+
+test("what outlived the program is a number", () => {
+  expect([{ outlived: 2 }, { outlived: "2" }, {}, null, "x"].map(outlivedOf)).toEqual([2, 0, 0, 0, 0]);
 });
 
 test("an output is a text", () => {

@@ -33,6 +33,12 @@ export function logErrorOf(value: unknown): string {
   return typeof log_missing === "number" && log_missing > 0 ? `${log_missing} bytes are missing: ${log_error}` : log_error;
 }
 
+/** How many processes the program of a run has left behind when it exited, where a result says so. */
+export function outlivedOf(result: unknown): number {
+  const { outlived } = (result ?? {}) as { outlived?: unknown };
+  return typeof outlived === "number" ? outlived : 0;
+}
+
 /** What a command has printed, where a value has it. */
 export function outputOf(result: unknown): string | undefined {
   if (typeof result !== "object" || result === null || !("output" in result)) return undefined;

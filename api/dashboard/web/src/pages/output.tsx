@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, send } from "../data/api";
-import { logErrorOf, outputOf, reportOf, usageText } from "../data/report";
+import { logErrorOf, outlivedOf, outputOf, reportOf, usageText } from "../data/report";
 import type { CommandResult, TaskDetail } from "../data/types";
 import { Action, Ago, Card } from "../ui/parts";
 import { explain, toast } from "../ui/toasts";
@@ -21,6 +21,7 @@ export function OutputCard({ detail: d, refresh }: { detail: TaskDetail; refresh
   const text = useRef<HTMLPreElement>(null);
   const running = d.status === "running";
   const [report, result] = [reportOf(d), outputOf(d.result)];
+  const outlived = running ? 0 : outlivedOf(d.result);
   const lacks = running ? report?.log_error : logErrorOf(d.result);
   useEffect(() => {
     if (!follows || !running) return;
@@ -57,6 +58,7 @@ export function OutputCard({ detail: d, refresh }: { detail: TaskDetail; refresh
     <Card title="Output" aside={running && buttons}>
       {report?.at && <p class="muted">As of <Ago at={report.at} after=" ago" />{report.usage && <> · <span class="usage">{usageText(report.usage)}</span></>}</p>}
       {lacks && <p class="s-failed">The log on the node is incomplete: {lacks}</p>}
+      {outlived > 0 && <p class="muted">When the program had exited, {outlived === 1 ? "1 process still ran and was ended" : `${outlived} processes still ran and were ended`}: have it run in the foreground.</p>}
       <pre class="output" tabIndex={0} ref={text}>{report?.output || result || (report && !report.at ? "(not asked for yet)" : "(nothing)")}</pre>
     </Card>
   );
