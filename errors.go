@@ -15,7 +15,7 @@ import (
 // Errors that callers branch on; match with errors.Is. Broker errors are passed on as
 // those of package broker.
 var (
-	// ErrNotFound: no such task or node.
+	// ErrNotFound: no such task or node; see also *NotFoundError.
 	ErrNotFound = errors.New("not found")
 	// ErrExists: a task with this ID is live.
 	ErrExists = errors.New("the task exists already")
@@ -97,6 +97,25 @@ func (e *FinishedError) Error() string { return fmt.Sprintf("task %q is %s alrea
 
 // Is reports whether target is ErrFinished.
 func (e *FinishedError) Is(target error) bool { return target == ErrFinished }
+
+// NotFoundError lists tasks of which nothing is kept: they were deleted, forgotten, or never
+// submitted. It matches ErrNotFound.
+type NotFoundError struct {
+	// IDs of the tasks, sorted.
+	IDs []string
+}
+
+// Error implements error. It shows the first of many IDs.
+func (e *NotFoundError) Error() string {
+	const shown = 5
+	if more := len(e.IDs) - shown; more > 0 {
+		return fmt.Sprintf("nothing is kept of the tasks %q and %d more", e.IDs[:shown], more)
+	}
+	return fmt.Sprintf("nothing is kept of the tasks %q", e.IDs)
+}
+
+// Is reports whether target is ErrNotFound.
+func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
 // BadInputError describes an invalid input. Nothing was changed.
 type BadInputError struct {

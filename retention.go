@@ -47,15 +47,20 @@ type Pruned struct {
 	// IDs of the tasks, sorted.
 	IDs []string
 	// Kept is how many selected tasks that have ended stay. Blocking is how many of
-	// them stay only because they failed and live tasks wait for them.
-	Kept, Blocking int
+	// them stay only because they failed and live tasks wait for them, and Needed how
+	// many only because live tasks, also running ones, need them: see Claim.Results.
+	Kept, Blocking, Needed int
 }
 
 // Prune forgets tasks that have ended, and what deleted tasks left behind: state,
 // history and progress, and jobs in the tree. A task is forgotten if it is older than
-// the retention's age or not among its count of latest ones, unless it failed and live
-// tasks wait for it. f selects among them. Live tasks are never touched. With dryRun, Prune only returns what it would do. It can be repeated
-// after an error; the result lists what was forgotten before the error.
+// the retention's age or not among its count of latest ones, unless a live task needs it
+// or is below it in the tree. f selects among them. Live tasks are never touched. With
+// dryRun, Prune only returns what it would do. It can be repeated after an error; the
+// result lists what was forgotten before the error.
+//
+// A check of one listing is no lock: what is submitted at the same moment may find that
+// what it needs was forgotten.
 func (c *Client) Prune(ctx context.Context, r Retention, f Filter, dryRun bool) (Pruned, error) {
 	return c.PruneProgress(ctx, r, f, dryRun, nil)
 }
@@ -87,6 +92,9 @@ func (c *Client) PruneProgress(ctx context.Context, r Retention, f Filter, dryRu
 		case goes && t.blocks && !r.Unblock:
 			pruned.Kept++
 			pruned.Blocking++
+		case goes && t.needed && !t.blocks:
+			pruned.Kept++
+			pruned.Needed++
 		case goes:
 			old = append(old, t)
 		default:
@@ -114,8 +122,9 @@ type endedTask struct {
 	at time.Time
 	// state is the revision of its state, zero for none.
 	state broker.Revision
-	// blocks is true if it failed and a live task waits for it.
-	blocks bool
+	// needed is true if it has a state and a live task needs it, blocks if it failed
+	// and a live task waits for it.
+	needed, blocks bool
 }
 
 // ended finds the ended tasks, page by page: there may be very many.
@@ -166,12 +175,12 @@ func (c *Client) ended(ctx context.Context, f Filter) ([]endedTask, error) {
 	return ended, nil
 }
 
-// spareLive removes the live tasks, and marks those of the others that failed and that
-// live tasks wait for. left reports whether to forget a failure mark of which nothing
-// else is left.
+// spareLive removes the live tasks, and marks those of the others that live tasks need. It
+// takes a time that grows with the needs of the live tasks. left reports whether to forget a
+// failure mark of which nothing else is left.
 func (c *Client) spareLive(ctx context.Context, byID map[string]*endedTask, left func(id string) bool) error {
 	var failed []string
-	waitedFor := map[string]bool{}
+	needed := map[string]bool{}
 	for page, err := range c.broker.List(ctx, c.space.Tasks()) {
 		if err != nil {
 			return err
@@ -179,9 +188,9 @@ func (c *Client) spareLive(ctx context.Context, byID map[string]*endedTask, left
 		for _, kv := range page.KVs {
 			p := c.space.Parse(kv.Key)
 			if p.Kind == keys.Task {
-				spec, _ := parseSpec(kv.Value) // an unreadable task waits at least for its ancestors
+				spec, _ := parseSpec(kv.Value) // an unreadable task needs at least its ancestors
 				for _, b := range depend.Blockers(p.Name, spec.Needs) {
-					waitedFor[b] = true
+					needed[b] = true
 				}
 			}
 			if p.Kind == keys.Failed {
@@ -196,9 +205,12 @@ func (c *Client) spareLive(ctx context.Context, byID map[string]*endedTask, left
 			}
 		}
 	}
+	for _, t := range byID {
+		t.needed = t.state != 0 && needed[t.id]
+	}
 	for _, id := range failed {
 		if t := byID[id]; t != nil {
-			t.blocks = waitedFor[id]
+			t.blocks = needed[id]
 		}
 	}
 	return nil

@@ -21,6 +21,7 @@ import (
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/results"
 	"github.com/windlass-go/windlass/internal/stored"
 	"github.com/windlass-go/windlass/placement"
 	"github.com/windlass-go/windlass/statemachine"
@@ -28,7 +29,9 @@ import (
 
 // Results returns the results that handlers of other tasks left, by task ID. Without
 // IDs it returns those of all tasks that this one has waited for. Tasks without a
-// result are omitted.
+// result are omitted. Of the tasks of which nothing is kept it returns a *NotFoundError
+// beside the results of the others. Retention and Client.Prune keep what a live task
+// needs, but not what was deleted, never submitted, or forgotten before the task came.
 func (c *Claim) Results(ctx context.Context, ids ...string) (map[string]json.RawMessage, error) {
 	if len(ids) == 0 {
 		ids = depend.Blockers(c.id, c.kind.Spec.Needs)
@@ -37,36 +40,21 @@ func (c *Claim) Results(ctx context.Context, ids ...string) (map[string]json.Raw
 }
 
 // Results returns the results that the handlers of tasks left, by task ID. Tasks
-// without a result are omitted.
+// without a result are omitted. Of the tasks of which nothing is kept it returns a
+// *NotFoundError beside the results of the others.
 func (c *Client) Results(ctx context.Context, ids ...string) (map[string]json.RawMessage, error) {
 	return readResults(ctx, c.broker, c.space, ids)
 }
 
 func readResults(ctx context.Context, b broker.Broker, space keys.Space, ids []string) (map[string]json.RawMessage, error) {
-	txns := make([]broker.Txn, len(ids))
-	for i, id := range ids {
-		if err := keys.CheckTaskID(id); err != nil {
-			return nil, badName(err)
-		}
-		txns[i] = broker.Txn{Then: []broker.Op{broker.Read(space.State(id))}}
+	found, missing, err := results.Read(ctx, b, space, ids)
+	switch {
+	case err != nil:
+		return nil, badName(err)
+	case len(missing) > 0:
+		return found, fmt.Errorf("results: %w", &NotFoundError{IDs: missing})
 	}
-	results := make(map[string]json.RawMessage, len(ids))
-	for i, r := range b.Commit(ctx, txns...) {
-		if r.Err != nil {
-			return nil, fmt.Errorf("result of task %q: %w", ids[i], r.Err)
-		}
-		if r.Reads[0] == nil {
-			continue
-		}
-		record, err := statemachine.Parse(r.Reads[0].Value)
-		if err != nil {
-			return nil, fmt.Errorf("result of task %q: %w", ids[i], err)
-		}
-		if record.Result != nil {
-			results[ids[i]] = record.Result
-		}
-	}
-	return results, nil
+	return found, nil
 }
 
 // Task is a unit of work as the application sees it. Windlass needs only its ID; a

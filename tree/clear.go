@@ -13,7 +13,8 @@ import (
 
 // Clear removes all jobs of the tree with all their data: waiting jobs, held jobs,
 // whose context ends, and ended jobs. Other tasks of the namespace stay. It returns the
-// paths of what it removed, or would remove, and can be repeated after an error.
+// paths of what it removed, or would remove, and can be repeated after an error. It does not
+// look for tasks outside of the tree that need a job.
 //
 // The node of a held job may write into its history afterwards; Client.Prune removes
 // that.

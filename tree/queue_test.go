@@ -284,7 +284,8 @@ func TestTree_Results_ChildrenReadWhatTheirAncestorsAndNeedsLeft(t *testing.T) {
 		})
 		c.settle()
 		results, err := c.client.Results(t.Context(), "list_t|sum_t", "nobody")
-		if err != nil || len(results) != 1 || string(results["list_t|sum_t"]) != "2" {
+		var missing *windlass.NotFoundError
+		if !errors.As(err, &missing) || !slices.Equal(missing.IDs, []string{"nobody"}) || len(results) != 1 || string(results["list_t|sum_t"]) != "2" {
 			t.Errorf("its own result: %v, %v", results, err)
 		}
 	})

@@ -230,15 +230,17 @@ func PreviewOf(ids []string) Preview {
 type Pruned struct {
 	Forgotten int `json:"forgotten"`
 	Kept      int `json:"kept"`
-	// Blocking counts those that are kept only because live tasks wait for them.
+	// Blocking counts those that failed and are kept only because live tasks wait for
+	// them, and Needed those that are kept only because live tasks need them.
 	Blocking int      `json:"blocking"`
+	Needed   int      `json:"needed"`
 	DryRun   bool     `json:"dry_run"`
 	IDs      []string `json:"ids"`
 }
 
 // PrunedOf is the view of an answer of Client.Prune.
 func PrunedOf(p windlass.Pruned, dryRun bool) Pruned {
-	return Pruned{Forgotten: len(p.IDs), Kept: p.Kept, Blocking: p.Blocking, DryRun: dryRun, IDs: PreviewOf(p.IDs).IDs}
+	return Pruned{Forgotten: len(p.IDs), Kept: p.Kept, Blocking: p.Blocking, Needed: p.Needed, DryRun: dryRun, IDs: PreviewOf(p.IDs).IDs}
 }
 
 // Live and Ended are the statuses of tasks that have not ended, and of those that have.

@@ -27,8 +27,9 @@ func (a *app) taskPruneCommand() *cobra.Command {
 		Long: `Forget tasks that have ended, with their results and histories: those that ended
 longer ago than --older-than, and those that are not among the latest --keep of
 what is selected. Without --type and --status, what deleted tasks left behind goes
-as well. Live tasks are never touched. What has failed stays as long as a live task
-waits for it; with --unblock it goes, and those that waited run.
+as well. Live tasks are never touched. What a live task needs stays until that task
+has ended: it may read the result. What has failed stays as long as a live task waits
+for it; with --unblock it goes, and those that waited run.
 
 Nodes can do the same by themselves; see --retention-age of "windlass node".`,
 		Example: `  windlass task prune --older-than 168h --dry-run
@@ -99,6 +100,9 @@ func (a *app) printPruned(p windlass.Pruned, dryRun bool) error {
 // keptOf is how many were kept, and why.
 func keptOf(p windlass.Pruned) string {
 	text := strconv.Itoa(p.Kept)
+	if p.Needed > 0 {
+		text += fmt.Sprintf(" (%d since live tasks need them)", p.Needed)
+	}
 	if p.Blocking > 0 {
 		text += fmt.Sprintf(" (%d failed, and live tasks wait for them: see --unblock)", p.Blocking)
 	}

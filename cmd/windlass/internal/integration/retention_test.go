@@ -155,3 +155,98 @@ func TestJobs_Z11_NoRetentionForgetsAFailureThatALiveTaskWaitsFor(t *testing.T) 
 		})
 	}
 }
+
+// Regression: Results returned an empty map and no error, for a task that was blocked for
+// longer than the retention keeps what it needs.
+func TestResults_NoRetentionForgetsWhatALiveTaskNeeds(t *testing.T) {
+	for _, retention := range []windlass.Retention{{Age: time.Minute}, {Count: 10}} {
+		inEach(t, func(t *testing.T, c *cluster) {
+			release := make(chan struct{})
+			read := map[string]string{}
+			c.join("n", func(cfg *windlass.Config) { cfg.Retention = retention }, handlers(map[string]run{
+				"leaves": func(_ context.Context, claim *windlass.Claim) error { return claim.SetResult(claim.ID()) },
+				"slow":   func(context.Context, *windlass.Claim) error { <-release; return nil },
+				"ok":     done,
+				"reads": func(ctx context.Context, claim *windlass.Claim) error {
+					results, err := claim.Results(ctx)
+					c.mu.Lock()
+					defer c.mu.Unlock()
+					read[claim.ID()] = fmt.Sprintf("%s %v", results, err)
+					return err
+				},
+			}))
+			defer close(release)
+			for _, s := range []windlass.Submission{
+				{ID: "alone", Spec: windlass.Spec{Type: "leaves"}},
+				{ID: "needed", Spec: windlass.Spec{Type: "leaves"}},
+				{ID: "without", Spec: windlass.Spec{Type: "ok"}},
+				{ID: "slow", Spec: windlass.Spec{Type: "slow"}},
+				{ID: "top_leaves", Spec: windlass.Spec{Type: "leaves", Job: true}},
+				{ID: "blocked", Spec: windlass.Spec{Type: "reads", Needs: []string{"needed", "without", "slow"}}},
+				{ID: "top_leaves|below_reads", Spec: windlass.Spec{Type: "reads", Job: true, Needs: []string{"slow"}}},
+				{ID: "pending", Spec: windlass.Spec{Type: "nobody", Needs: []string{"needed"}}},
+			} {
+				c.Submit(s)
+			}
+			c.Advance(time.Second)
+			c.submit(100, windlass.Spec{Type: "ok"}) // which end later
+			c.Advance(5 * time.Minute)
+			if _, err := c.client.Task(t.Context(), "alone"); !errors.Is(err, windlass.ErrNotFound) {
+				t.Errorf("%+v: what nobody needs is kept: %v", retention, err)
+			}
+			p, err := c.client.Prune(t.Context(), windlass.Retention{Age: time.Minute, Unblock: true}, windlass.Filter{}, false)
+			if err != nil || p.Needed != 3 || p.Blocking != 0 {
+				t.Errorf("%+v: by hand: %+v, %v", retention, p, err)
+			}
+			release <- struct{}{}
+			for id, want := range map[string]string{
+				"blocked": `map[needed:"needed"] <nil>`, "top_leaves|below_reads": `map[top_leaves:"top_leaves"] <nil>`,
+			} {
+				c.WaitFor(10*time.Second, id, windlass.StatusCompleted)
+				if c.mu.Lock(); read[id] != want {
+					t.Errorf("%+v: %s reads %s, want %s", retention, id, read[id], want)
+				}
+				c.mu.Unlock()
+			}
+			c.remove("pending")
+			c.Advance(2 * time.Minute)
+			if p, err = c.client.Prune(t.Context(), windlass.Retention{Age: time.Minute}, windlass.Filter{}, false); err != nil || p.Kept != 0 {
+				t.Errorf("%+v: what nobody needs any more is kept: %+v, %v", retention, p, err)
+			}
+		})
+	}
+}
+
+func TestResults_NamesTheTasksOfWhichNothingIsKept(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.join("n", handlers(map[string]run{
+			"leaves": func(_ context.Context, claim *windlass.Claim) error { return claim.SetResult(claim.ID()) },
+			"ok":     done, "fail": failing, "stays": untilStopped,
+		}))
+		for id, taskType := range map[string]string{
+			"left": "leaves", "without": "ok", "failed": "fail", "runs": "stays", "waits": "nobody", "deleted": "stays", "slept": "stays", "pruned": "leaves",
+		} {
+			c.Submit(windlass.Submission{ID: id, Spec: windlass.Spec{Type: taskType}})
+		}
+		c.Advance(5 * time.Second)
+		c.command("slept", command("sleep")) // which leaves a state when it is deleted
+		c.remove("slept")
+		c.remove("deleted")
+		p, err := c.client.Prune(t.Context(), windlass.Retention{Age: time.Nanosecond}, windlass.Filter{IDPrefix: "pruned"}, false)
+		if err != nil || len(p.IDs) != 1 {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		kept := []string{"left", "without", "failed", "runs", "waits"}
+		if results, err := c.client.Results(t.Context(), kept...); err != nil || len(results) != 1 {
+			t.Errorf("all of them are kept: %v, %v", results, err)
+		}
+		results, err := c.client.Results(t.Context(), append([]string{"slept", "pruned", "never", "deleted", "never"}, kept...)...)
+		var missing *windlass.NotFoundError
+		if !errors.Is(err, windlass.ErrNotFound) || !errors.As(err, &missing) || !slices.Equal(missing.IDs, []string{"deleted", "never", "pruned", "slept"}) {
+			t.Errorf("of some nothing is kept: %v", err)
+		}
+		if string(results["left"]) != `"left"` || len(results) != 1 {
+			t.Errorf("what is kept: %s", results)
+		}
+	})
+}

@@ -37,12 +37,13 @@ var layers = map[string][]string{
 	"internal/schedule": {"broker", "placement", "internal/heap", "internal/kind", "internal/mirror"},
 	"internal/deaths":   {"broker", "internal/mirror"},
 	"internal/layout":   {"broker", "internal/keys"},
+	"internal/results":  {"broker", "statemachine", "internal/keys"},
 	"election":          {"broker", "session", "internal/keys", "internal/layout", "internal/mirror", "internal/pause"},
 	"coordinator":       {"broker", "statemachine", "internal/keys", "internal/mirror"},
 	"internal/outbox":   {"coordinator"},
 	// The node with its client. It imports no adapter.
 	".": {"broker", "statemachine", "placement", "session", "coordinator", "election",
-		"internal/changes", "internal/deaths", "internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/meter", "internal/outbox", "internal/pause", "internal/stored", "internal/shorten", "internal/heap"},
+		"internal/changes", "internal/deaths", "internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/meter", "internal/outbox", "internal/pause", "internal/results", "internal/stored", "internal/shorten", "internal/heap"},
 	// Edges: they import no store but windlasstest's; tree is built on the node's machinery as well.
 	"balancer":                       {"."},
 	"observe/metrics":                {".", "broker", "coordinator", "election", "session", "internal/stamp"},
