@@ -14,8 +14,8 @@ type Progress struct {
 	// Total is the number of jobs, Counts the number of each status that occurs.
 	Total  int                     `json:"total"`
 	Counts map[windlass.Status]int `json:"counts"`
-	// Done counts the jobs that have ended, successfully or not. Percent is their share
-	// of all, 0 if there are none.
+	// Done counts the jobs that are completed; those that failed or were killed are in
+	// Counts. Percent is the share of Done in all, 0 if there are none.
 	Done    int     `json:"done"`
 	Percent float64 `json:"percent"`
 	// BlockedForGood counts the jobs that cannot run because of a job or task that
@@ -78,6 +78,7 @@ const (
 // Progress sums up all jobs of the forest; use Subtree for a part.
 func (f *Forest) Progress(now time.Time) Progress {
 	p := Progress{Counts: map[windlass.Status]int{}}
+	ended := 0 // successfully or not
 	var endings []time.Time
 	for i := f.from; i < f.to; i++ {
 		n := &f.nodes[i]
@@ -95,7 +96,9 @@ func (f *Forest) Progress(now time.Time) Progress {
 		if !n.job.Ended() {
 			continue
 		}
-		p.Done++
+		if ended++; n.job.Completed() {
+			p.Done++
+		}
 		if at := n.job.FinishedAt; known(at) {
 			endings = append(endings, *at)
 			if p.FinishedAt == nil || at.After(*p.FinishedAt) {
@@ -103,14 +106,14 @@ func (f *Forest) Progress(now time.Time) Progress {
 			}
 		}
 	}
-	if p.Done < p.Total {
+	if ended < p.Total {
 		p.FinishedAt = nil
 	}
 	if p.Total > 0 {
 		p.Percent = 100 * float64(p.Done) / float64(p.Total)
 	}
 	p.Rate = rate(endings, now)
-	p.Left = left(p.Total-p.Done-p.BlockedForGood, p.Rate)
+	p.Left = left(p.Total-ended-p.BlockedForGood, p.Rate)
 	return p
 }
 

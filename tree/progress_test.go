@@ -60,8 +60,20 @@ func TestProgress_Z11_WhatIsBelowAFailureIsBlockedForGood(t *testing.T) {
 func TestProgress_Z09_NothingIsLeftWhereNothingCanRun(t *testing.T) {
 	f := NewForest([]JobInfo{job("a_t", windlass.StatusFailed, ran(0, 1)), job("a_t/b_t", windlass.StatusBlocked)})
 	p := f.Progress(*after(2))
-	if p.Left == nil || *p.Left != 0 || p.FinishedAt != nil || p.Percent != 50 {
+	if p.Left == nil || *p.Left != 0 || p.FinishedAt != nil || p.Percent != 0 {
 		t.Errorf("it is %+v", p)
+	}
+}
+
+// Regression: a failed job counted as done, so that a tree with one was 100% done.
+func TestProgress_Z09_WhatFailedOrWasKilledIsNotDone(t *testing.T) {
+	f := NewForest([]JobInfo{
+		job("a_t", windlass.StatusCompleted, ran(0, 1)), job("b_t", windlass.StatusFailed, ran(0, 2)),
+		job("c_t", windlass.StatusKilled, ran(0, 3)), job("d_t", windlass.StatusCompleted, ran(0, 1)),
+	})
+	p := f.Progress(*after(4))
+	if p.Done != 2 || p.Percent != 50 || p.Left == nil || *p.Left != 0 || p.FinishedAt == nil || !p.FinishedAt.Equal(*after(3)) {
+		t.Errorf("nothing is left of it, and half of it is done: %+v", p)
 	}
 }
 
@@ -133,7 +145,7 @@ func TestProgress_Z09_ItsJSONIsStableAndReadsBack(t *testing.T) {
 	}{
 		{NewForest(ended(80, 90)).Progress(*after(100)), `{"total":3,"counts":{"completed":2,"pending":1},"done":2,"percent":66.66666666666667,` +
 			`"blocked_for_good":0,"started_at":null,"finished_at":null,"rate":0.05,"left_seconds":20}`},
-		{NewForest([]JobInfo{job("a_t", windlass.StatusFailed, ran(1, 2))}).Progress(start), `{"total":1,"counts":{"failed":1},"done":1,"percent":100,` +
+		{NewForest([]JobInfo{job("a_t", windlass.StatusFailed, ran(1, 2))}).Progress(start), `{"total":1,"counts":{"failed":1},"done":0,"percent":0,` +
 			`"blocked_for_good":0,"started_at":"2026-03-01T12:00:01Z","finished_at":"2026-03-01T12:00:02Z","rate":0,"left_seconds":0}`},
 		{NewForest([]JobInfo{job("a_t", windlass.StatusPending)}).Progress(start), `{"total":1,"counts":{"pending":1},"done":0,"percent":0,` +
 			`"blocked_for_good":0,"started_at":null,"finished_at":null,"rate":0,"left_seconds":null}`},

@@ -158,7 +158,7 @@ func await(ctx context.Context, jobs *tree.Tree, out io.Writer) error {
 			return err
 		}
 		p := forest.Progress(time.Now())
-		fmt.Fprintf(out, "\r%d of %d jobs, %.0f%%, %d running   ", p.Done, p.Total, p.Percent, p.Counts[windlass.StatusRunning])
+		fmt.Fprintf(out, "\r%d of %d jobs, %d%%, %d running   ", p.Done, p.Total, 100*p.Done/max(p.Total, 1), p.Counts[windlass.StatusRunning])
 		if job, ok := forest.Get(reportPath); ok && job.Completed() {
 			fmt.Fprintln(out)
 			return nil

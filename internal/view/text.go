@@ -80,6 +80,15 @@ func Size(bytes int64) string {
 	}
 }
 
+// Percent is the share of a part, rounded down: it is 100 only if nothing is left.
+func Percent(part, total int) string {
+	permille := 0
+	if total > 0 {
+		permille = 1000 * part / total
+	}
+	return fmt.Sprintf("%d.%d%%", permille/10, permille%10)
+}
+
 // OrDash is a text, or a dash for none.
 func OrDash(s string) string { return cmp.Or(s, "-") }
 

@@ -29,6 +29,8 @@ func TestSummary_SaysWhatIsKnown(t *testing.T) {
 			Total: 8, Done: 4, Percent: 50, BlockedForGood: 1, Rate: 1. / 30, Left: &left,
 			Counts: map[windlass.Status]int{windlass.StatusRunning: 3, windlass.StatusCompleted: 4, windlass.StatusBlocked: 1},
 		},
+		"1000 job(s), 999 completed, 1 failed; 99.9% done":  {Total: 1000, Done: 999, Counts: map[windlass.Status]int{windlass.StatusCompleted: 999, windlass.StatusFailed: 1}},
+		"3000 job(s), 2999 completed, 1 killed; 99.9% done": {Total: 3000, Done: 2999, Counts: map[windlass.Status]int{windlass.StatusCompleted: 2999, windlass.StatusKilled: 1}},
 	} {
 		if got := summary(p); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -157,11 +157,11 @@ func summary(p tree.Progress) string {
 	if counts := countsText(p.Counts); counts != "" {
 		text += ", " + counts
 	}
-	text += fmt.Sprintf("; %.1f%% done", p.Percent)
+	text += fmt.Sprintf("; %s done", view.Percent(p.Done, p.Total))
 	if p.Rate > 0 {
 		text += fmt.Sprintf(", %.3g/s", p.Rate)
 	}
-	if p.Left != nil && p.Done < p.Total && *p.Left > 0 {
+	if p.Left != nil && *p.Left > 0 {
 		text += fmt.Sprintf(", about %v left", max(p.Left.Round(time.Second), time.Second))
 	}
 	if p.BlockedForGood > 0 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/tree"
 )
 
 // randomChanges changes, adds and removes tasks.
@@ -135,6 +136,23 @@ func TestSparkline_FitsTheWidth(t *testing.T) {
 	}
 	if got := sparkline([]int{1}, 0); got != "" {
 		t.Errorf("without room it is %q", got)
+	}
+}
+
+func TestJobsHeading_TellsWhatFailedFromWhatIsDone(t *testing.T) {
+	for want, p := range map[string]tree.Progress{
+		"2 jobs, 100.0% done": {Total: 2, Done: 2, Counts: map[windlass.Status]int{windlass.StatusCompleted: 2}},
+		"3000 jobs, 99.9% done, 1 failed": {
+			Total: 3000, Done: 2999, Counts: map[windlass.Status]int{windlass.StatusCompleted: 2999, windlass.StatusFailed: 1},
+		},
+		"4 jobs, 25.0% done, 1 failed, 1 killed, 1 blocked for good": {
+			Total: 4, Done: 1, BlockedForGood: 1,
+			Counts: map[windlass.Status]int{windlass.StatusCompleted: 1, windlass.StatusFailed: 1, windlass.StatusKilled: 1, windlass.StatusBlocked: 1},
+		},
+	} {
+		if got := jobsHeading(p); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/tree"
 )
 
 // The least heights for a head of four lines, and of three.
@@ -248,15 +249,25 @@ func (m *model) nothing() string {
 	return "no " + tabNames[m.tab]
 }
 
+// jobsHeading says how far the jobs have come, and what is in their way.
+func jobsHeading(p tree.Progress) string {
+	heading := fmt.Sprintf("%d jobs, %s done", p.Total, view.Percent(p.Done, p.Total))
+	for _, status := range []windlass.Status{windlass.StatusFailed, windlass.StatusKilled} {
+		if n := p.Counts[status]; n > 0 {
+			heading += fmt.Sprintf(", %d %s", n, status)
+		}
+	}
+	if p.BlockedForGood > 0 {
+		heading += fmt.Sprintf(", %d blocked for good", p.BlockedForGood)
+	}
+	return heading
+}
+
 // jobLines is the list of the tree, which draws itself.
 func (m *model) jobLines(from, to int) []string {
 	heading := "the tree of jobs"
 	if m.forest != nil && m.forest.Len() > 0 {
-		p := m.forest.Progress(m.header.now)
-		heading = fmt.Sprintf("%d jobs, %.1f%% done", p.Total, p.Percent)
-		if p.BlockedForGood > 0 {
-			heading += fmt.Sprintf(", %d blocked for good", p.BlockedForGood)
-		}
+		heading = jobsHeading(m.forest.Progress(m.header.now))
 	}
 	lines := []string{faint.Render(cut("  "+heading, m.width))}
 	switch {
