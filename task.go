@@ -164,7 +164,9 @@ type Submission struct {
 	// Spec of the task. Submit sets SubmittedAt, RestartedAt, Digest and Turn, and Trace
 	// if there is a Tracer.
 	Spec Spec
-	// Props are the task's properties: any JSON of at most PropsBytesMax, or nil.
+	// Props are the task's properties: any JSON of at most PropsBytesMax, or nil. They are
+	// stored byte by byte. An object in them with a name twice is refused, since each
+	// reader would take another one of the two.
 	Props json.RawMessage
 	// Rerun submits the ID afresh if its state is terminal.
 	Rerun bool
@@ -231,6 +233,9 @@ func (s Submission) Validate() error {
 	}
 	if n := nesting(s.Props); n > PropsDepthMax {
 		return badInput("props", fmt.Sprintf("nested %d deep", n), fmt.Sprintf("must be nested at most %d deep", PropsDepthMax))
+	}
+	if path := stored.Repeated(s.Props, nil); path != "" {
+		return badInput("props", path, "must not be there twice")
 	}
 	if t := s.Spec.Timeout; t < 0 || time.Duration(t) > TimeoutMax {
 		return badInput("timeout", time.Duration(t), fmt.Sprintf("must be from 0 to %v", TimeoutMax))

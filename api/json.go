@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/windlass-go/windlass/internal/stored"
 	"github.com/windlass-go/windlass/internal/view"
 )
 
@@ -28,11 +29,14 @@ var (
 	errMore   = errors.New("must be one JSON value, with nothing after it")
 )
 
-// readJSON refuses invalid UTF-8, which the decoder would replace, and anything after the
-// value.
+// readJSON refuses invalid UTF-8, which the decoder would replace, fields that are there
+// twice, of which it would take the last, and anything after the value.
 func readJSON(data []byte, into any) error {
 	if !utf8.Valid(data) {
 		return errNoUTF8
+	}
+	if err := stored.Once(data, into); err != nil {
+		return err
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	if err := d.Decode(into); err != nil {

@@ -27,6 +27,33 @@ func TestProblem_OfManyMistakesIsCheap(t *testing.T) {
 	b.want(422, "invalid", request("POST", "/v1/commands/preview", body.String()))
 }
 
+// Regression: of two fields with a name the decoder took the last.
+func TestBody_AFieldThatIsThereTwiceIsRefusedAndNamed(t *testing.T) {
+	b := newBench(t, nil)
+	b.submit(windlass.Submission{ID: "there", Spec: windlass.Spec{Type: "t"}, Props: json.RawMessage(`{"n":1}`)})
+	for _, c := range []struct{ method, path, body, field string }{
+		{"POST", "/v1/tasks", `{"id":"a","id":"b"}`, "id"},
+		{"POST", "/v1/tasks", `{"id":"a","retry":{"min":"1s","min":"2s"}}`, "retry.min"},
+		{"POST", "/v1/tasks", `{"id":"a","require":{"zone":"x","zone":"y"}}`, "require.zone"},
+		{"POST", "/v1/tasks", `{"id":"a","props":{"steps":[{"url":"x","url":"y"}]}}`, "props.steps[0].url"},
+		{"POST", "/v1/submissions", `[{"id":"a"},{"id":"b","type":"t","type":"u"}]`, "[1].type"},
+		{"POST", "/v1/submissions/preview", `[{"id":"a","tags":{"x":"1","x":"2"}}]`, "[0].tags.x"},
+		{"PATCH", "/v1/tasks/there", `{"props":{"n":2,"n":3}}`, "props.n"},
+		{"POST", "/v1/tasks/there/commands", `{"message":"retry","patch":{"props":{"n":2,"n":3}}}`, "patch.props.n"},
+		{"POST", "/v1/tree/jobs", `{"name":"a","type":"t","data":{"n":1,"n":2}}`, "data.n"},
+		{"POST", "/v1/tree/batches", `[{"name":"a","type":"t","name":"b"}]`, "[0].name"},
+		{"POST", "/v1/prune", `{"keep":1,"keep":2}`, "keep"},
+	} {
+		w := b.want(400, "malformed", request(c.method, c.path, c.body))
+		if p := read[Problem](b, w); !strings.Contains(p.Detail, fmt.Sprintf("%q is there twice", c.field)) {
+			t.Errorf("%s %s: %s", c.method, c.body, p.Detail)
+		}
+	}
+	if tasks, err := b.client.Tasks(t.Context(), windlass.Filter{}); err != nil || len(tasks) != 1 {
+		t.Errorf("something was submitted: %v, %v", tasks, err)
+	}
+}
+
 func TestAudit_NamesAreBounded(t *testing.T) {
 	b := newBench(t, nil)
 	long := strings.Repeat("x", 1<<20)

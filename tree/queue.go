@@ -34,8 +34,8 @@ type Request struct {
 	// a type has no underscore either. Together they are unique among the children of
 	// one job.
 	Name, Type string
-	// Data becomes the properties of the job's task, for its handler: any JSON of at
-	// most windlass.PropsBytesMax, or nil.
+	// Data becomes the properties of the job's task, for its handler: see
+	// windlass.Submission.Props.
 	Data json.RawMessage
 	// Parent is the job to queue it under. Empty means the root, unless Under is set.
 	Parent Path

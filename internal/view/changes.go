@@ -5,12 +5,14 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/changes"
+	"github.com/windlass-go/windlass/internal/stored"
 )
 
 // Applied is what a file of tasks changes, or would change. Its JSON is stable.
@@ -66,7 +68,15 @@ func Settings() []string {
 // in RFC 7396: null removes a value, and of two objects the fields are merged.
 func Patch(s *windlass.Submission, patch map[string]json.RawMessage) error {
 	var line Submission
+	for name, value := range patch { // merging would keep one of two
+		if path := stored.Repeated(value, nil); path != "" {
+			return fmt.Errorf("%s: the field %q is there twice", name, path)
+		}
+	}
 	merged, err := EncodeJSON(merge(fieldsOf(*s), patch), "") // escapes nothing that was not
+	if err == nil {
+		err = stored.Once(merged, line) // in two spellings
+	}
 	if err == nil {
 		d := json.NewDecoder(bytes.NewReader(merged))
 		d.DisallowUnknownFields()

@@ -68,13 +68,17 @@ func TestPatch_RemovesEverySetting(t *testing.T) {
 
 func TestPatch_RefusesWhatIsNoSetting(t *testing.T) {
 	for patch, want := range map[string]string{
-		`{"prio":1}`:            "prio",
-		`{"id":"other"}`:        "neither the ID",
-		`{"rerun":true}`:        "neither the ID",
-		`{"job":true}`:          "job",
-		`{"priority":"high"}`:   "priority",
-		`{"retry":{"often":1}}`: "often",
-		`{"timeout":"soon"}`:    "soon",
+		`{"prio":1}`:                          "prio",
+		`{"id":"other"}`:                      "neither the ID",
+		`{"rerun":true}`:                      "neither the ID",
+		`{"job":true}`:                        "job",
+		`{"priority":"high"}`:                 "priority",
+		`{"retry":{"often":1}}`:               "often",
+		`{"timeout":"soon"}`:                  "soon",
+		`{"priority":5,"Priority":6}`:         "riority",
+		`{"props":{"a":{"b":1,"b":2}}}`:       `props: the field "a.b" is there twice`,
+		`{"require":{"zone":"a","zone":"b"}}`: `require: the field "zone" is there twice`,
+		`{"retry":{"min":"1s","Min":"2s"}}`:   "retry.",
 	} {
 		s := nightly()
 		err := Patch(&s, decoded(t, patch))

@@ -9,9 +9,9 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
+	"github.com/windlass-go/windlass/internal/stored"
 	"github.com/windlass-go/windlass/internal/view"
 )
 
@@ -150,39 +150,16 @@ func (r *objectReader) next() (object json.RawMessage, line int, err error) {
 	return object, line, err
 }
 
-// decodeStrictly reads one JSON object, with no other fields than those of v, and each once.
+// decodeStrictly reads one JSON object, with no other fields than those of v, and each once,
+// as in all that is in it.
 func decodeStrictly(object []byte, v any) error {
 	if !utf8.Valid(object) {
 		return errNoUTF8 // the decoder would put other characters in its place
 	}
-	if key := repeatedKey(object); key != "" {
-		return fmt.Errorf("the field %q is there twice", key)
+	if err := stored.Once(object, v); err != nil {
+		return err
 	}
 	d := json.NewDecoder(bytes.NewReader(object))
 	d.DisallowUnknownFields()
 	return view.DecodingError(d.Decode(v))
-}
-
-// repeatedKey returns a field that is there twice, of which the decoder would take the last;
-// empty if there is none. What is not an object has none.
-func repeatedKey(object []byte) string {
-	d := json.NewDecoder(bytes.NewReader(object))
-	if _, err := d.Token(); err != nil {
-		return ""
-	}
-	seen := map[string]bool{}
-	for d.More() {
-		token, err := d.Token()
-		key, isKey := token.(string)
-		var value json.RawMessage
-		if err != nil || !isKey || d.Decode(&value) != nil {
-			return ""
-		}
-		folded := strings.ToLower(key) // as the decoder compares them
-		if seen[folded] {
-			return key
-		}
-		seen[folded] = true
-	}
-	return ""
 }

@@ -49,9 +49,13 @@ func TestDecodeStrictly_RefusesWhatTheDecoderWouldOverlook(t *testing.T) {
 	type line struct {
 		ID    string
 		Props json.RawMessage
+		Retry struct{ Min string }
+		Tags  map[string]string
 	}
 	for object, want := range map[string]string{
-		`{"id":"a","props":{"x":1,"x":2}}`: "", `{"id":"a","id":"a"}`: `the field "id" is there twice`,
+		`{"id":"a","props":{"x":1,"X":2}}`: "", `{"id":"a","tags":{"x":"1","X":"2"}}`: "",
+		`{"id":"a","props":{"l":[{"x":1,"x":2}]}}`: `the field "props.l[0].x" is there twice`, `{"retry":{"min":"1s","Min":"2s"}}`: `the field "retry.Min" is there twice`,
+		`{"tags":{"x":"1","x":"2"}}`: `the field "tags.x" is there twice`, `{"id":"a","id":"a"}`: `the field "id" is there twice`,
 		`{"id":"a","props":{"id":1},"ID":"b"}`: `the field "ID" is there twice`, `{"id":"a","bogus":1}`: "unknown field",
 		"{\"id\":\"\xff\"}": "not valid UTF-8", `["a"]`: "cannot unmarshal array", `{"id":`: "unexpected EOF",
 	} {

@@ -34,9 +34,9 @@ func (a *app) submitCommand() *cobra.Command {
    "timeout":"30m","retry":{"errors":3,"window":"4h","min":"1s","max":"10m"},
    "on_failure":"block","tags":{"tenant":"t7"}}
 
-Only "id" is needed. A file is checked as a whole before anything is submitted. Its lines
-can be in any order: no task runs before what it needs. If a task is refused, so is what
-needs it in the file.
+Only "id" is needed, and no field may be there twice. A file is checked as a whole
+before anything is submitted. Its lines can be in any order: no task runs before what it
+needs. If a task is refused, so is what needs it in the file.
 
 Submitting a task or a file again is fine: what exists already, live or done, is counted
 and left alone. A task of the same ID and different content is a conflict.

@@ -77,7 +77,8 @@ func TestSubmit_BadInputNamesTheFieldTheValueAndTheLimit(t *testing.T) {
 			"priority": {{ID: "a", Spec: windlass.Spec{Priority: 1001}}, {ID: "a", Spec: windlass.Spec{Priority: -1001}}},
 			"type":     {{ID: "a", Spec: windlass.Spec{Type: "*"}}, {ID: "a", Spec: windlass.Spec{Type: strings.Repeat("t", 129)}}},
 			"props": {{ID: "a", Props: json.RawMessage("{")}, {ID: "a", Props: json.RawMessage(`"` + strings.Repeat("x", windlass.PropsBytesMax) + `"`)},
-				{ID: "a", Props: json.RawMessage(strings.Repeat(`{"[\"[":[`, 501) + strings.Repeat(`]}`, 501))}},
+				{ID: "a", Props: json.RawMessage(strings.Repeat(`{"[\"[":[`, 501) + strings.Repeat(`]}`, 501))},
+				{ID: "a", Props: json.RawMessage(`{"url":"x","steps":[{"url":"y","url":"z"}]}`)}},
 			"needs": {{ID: "a", Spec: windlass.Spec{Needs: many}}, {ID: "a", Spec: windlass.Spec{Needs: []string{"a"}}},
 				{ID: "a", Spec: windlass.Spec{Needs: []string{"b/c"}}}, {ID: "a", Spec: windlass.Spec{Needs: []string{"a|b"}}}},
 		} {
