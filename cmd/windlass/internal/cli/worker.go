@@ -18,6 +18,7 @@ import (
 	"github.com/windlass-go/windlass/balancer"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/cmd/windlass/internal/repeats"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/observe/metrics"
 	"github.com/windlass-go/windlass/session"
@@ -190,12 +191,13 @@ func defaultLogDir(node string) (string, error) {
 // when nobody reads its log any more.
 func outliveReaders() { signal.Ignore(syscall.SIGPIPE) }
 
-// logger writes for people, to standard error, from a level on, or everything.
+// logger writes for people, to standard error, from a level on, or everything. Warnings that
+// are repeated are counted.
 func (a *app) logger(level slog.Level, verbose bool) *slog.Logger {
 	if verbose {
 		level = slog.LevelDebug
 	}
-	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))
+	return slog.New(repeats.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level})))
 }
 
 // processName is a name for this process, for a flag that was not given.
