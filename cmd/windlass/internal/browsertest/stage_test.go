@@ -139,12 +139,18 @@ func (s *stage) remove(ids ...string) {
 // node runs a node whose handlers run until they are stopped.
 func (s *stage) node(name, kind string) {
 	s.Helper()
+	s.handling(name, kind, func(ctx context.Context, _ *windlass.Claim) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+}
+
+// handling runs a node with a handler.
+func (s *stage) handling(name, kind string, run func(context.Context, *windlass.Claim) error) {
+	s.Helper()
 	node, err := windlass.NewNode(windlass.Config{
 		Broker: s.store.Broker(), Namespace: stageNamespace, Name: name,
-		Handlers: map[string]windlass.NewHandler{kind: windlass.HandlerFunc(func(ctx context.Context, _ *windlass.Claim) error {
-			<-ctx.Done()
-			return context.Cause(ctx)
-		})},
+		Handlers: map[string]windlass.NewHandler{kind: windlass.HandlerFunc(run)},
 	})
 	must(s.T, err)
 	ctx, cancel := context.WithCancel(context.Background())

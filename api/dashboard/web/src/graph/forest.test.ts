@@ -24,14 +24,19 @@ describe("the forest of jobs", () => {
     expect(d.vertices.map((v) => v.id)).toEqual(["a_x", "a_x|b_y", "c_x"]);
     expect(d.edges).toEqual([{ from: "a_x", to: "a_x|b_y", need: false }, { from: "a_x|b_y", to: "c_x", need: true }]);
   });
-  test("folds finished jobs, but none above unfinished ones", () => {
+  test("folds completed jobs, but none above others", () => {
     const jobs = [
       job("a_x", "completed"), job("a_x|b_y", "completed"), job("a_x|c_y", "completed"), job("a_x|d_y", "running"),
       job("e_x", "completed"), job("f_x", "completed"), job("f_x|g_y", "completed"),
     ];
     const d = drawingOf(jobs, new Map([["a_x|d_y", ["f_x|g_y"]]]), true);
-    expect(d.vertices.map((v) => `${v.label} ${v.folded}`)).toEqual(["3 finished 3", "a 0", "2 finished 2", "d 0"]);
+    expect(d.vertices.map((v) => `${v.label} ${v.folded}`)).toEqual(["3 completed 3", "a 0", "2 completed 2", "d 0"]);
     expect(d.edges.filter((e) => e.need)).toEqual([{ from: "|*", to: "a_x|d_y", need: true }]);
+  });
+  test("shows what failed or was killed by itself", () => {
+    const jobs = [job("a_x", "completed"), job("a_x|b_y", "completed"), job("a_x|c_y", "completed"), job("a_x|d_y", "failed"), job("a_x|e_y", "killed"), job("f_x", "failed"), job("f_x|g_y", "completed")];
+    const d = drawingOf(jobs, none, true);
+    expect(d.vertices.map((v) => `${v.label} ${v.status}`)).toEqual(["a completed", "2 completed completed", "d failed", "e killed", "f failed", "g completed"]);
   });
   test("is listed in order, with how far each part has come", () => {
     const jobs = [job("b_x"), job("a_x", "completed"), job("a_x|c_y", "completed"), job("a_x|b_y"), job("gone_x|z_y")];

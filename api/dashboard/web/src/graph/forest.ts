@@ -1,6 +1,6 @@
 import type { Job, Status, Task } from "../data/types";
 
-/** A job in the drawing, or several finished ones that were folded into one. */
+/** A job in the drawing, or several completed ones that were folded into one. */
 export interface Vertex {
   id: string;
   label: string;
@@ -60,13 +60,14 @@ export function parentOf(id: string): string {
   return at < 0 ? "" : id.slice(0, at);
 }
 
-export function isFinished(status: Status): boolean {
+/** A job that failed or was killed has ended, too, but is nothing to leave out or to count as done. */
+export function isCompleted(status: Status): boolean {
   return status === "completed";
 }
 
 /**
- * What is drawn of jobs. Folding puts finished jobs that nothing unfinished is below
- * of into one vertex for each parent; the needs are those of the last listing.
+ * What is drawn of jobs. Folding puts completed jobs with nothing but completed ones below
+ * them into one vertex for each parent; the needs are those of the last listing.
  */
 export function drawingOf(jobs: readonly Job[], needs: ReadonlyMap<string, readonly string[]>, fold: boolean): Drawing {
   const children = childrenOf(jobs);
@@ -74,7 +75,7 @@ export function drawingOf(jobs: readonly Job[], needs: ReadonlyMap<string, reado
   const isSettled = (j: Job): boolean => {
     const known = settled.get(j.id);
     if (known !== undefined) return known;
-    const all = isFinished(j.status) && (children.get(j.id) ?? []).every(isSettled);
+    const all = isCompleted(j.status) && (children.get(j.id) ?? []).every(isSettled);
     settled.set(j.id, all);
     return all;
   };
@@ -87,13 +88,13 @@ export function drawingOf(jobs: readonly Job[], needs: ReadonlyMap<string, reado
     for (const c of children.get(j.id) ?? []) into(c, id);
   };
   const visit = (list: readonly Job[], parent: string): void => {
-    const finished = fold ? list.filter(isSettled) : [];
-    if (finished.length > 1 || (finished.length === 1 && finished[0] && weigh(finished[0]) > 1)) {
+    const completed = fold ? list.filter(isSettled) : [];
+    if (completed.length > 1 || (completed.length === 1 && completed[0] && weigh(completed[0]) > 1)) {
       const id = `${parent}${separator}*`;
-      const n = finished.reduce((sum, j) => sum + weigh(j), 0);
-      vertices.push({ id, label: `${n} finished`, type: "", status: "completed", node: "", folded: n });
+      const n = completed.reduce((sum, j) => sum + weigh(j), 0);
+      vertices.push({ id, label: `${n} completed`, type: "", status: "completed", node: "", folded: n });
       if (parent) edges.push({ from: parent, to: id, need: false });
-      for (const j of finished) into(j, id);
+      for (const j of completed) into(j, id);
     }
     for (const j of list) {
       if (at.has(j.id)) continue;
@@ -144,7 +145,7 @@ export function rowsOf(jobs: readonly Job[], closed: ReadonlySet<string>): Row[]
       const part = visit(below, depth + 1, shown && !closed.has(job.id));
       row.done = part.done;
       row.total = part.total;
-      sum.done += part.done + (isFinished(job.status) ? 1 : 0);
+      sum.done += part.done + (isCompleted(job.status) ? 1 : 0);
       sum.total += part.total + 1;
     });
     return sum;

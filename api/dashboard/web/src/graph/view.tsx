@@ -39,17 +39,28 @@ function useLayout(drawing: Drawing, direction: "LR" | "TB"): Layout | "failed" 
 }
 
 /** The jobs as a graph that is moved by dragging and zoomed by the wheel, two fingers, or keys. */
-export function GraphView({ drawing, onOpen, onUnfold }: { drawing: Drawing; onOpen: (id: string) => void; onUnfold: () => void }): JSX.Element {
+export function GraphView({ drawing, fold, onOpen, onUnfold }: { drawing: Drawing; fold: boolean; onOpen: (id: string) => void; onUnfold: () => void }): JSX.Element {
   const laid = useLayout(drawing, narrow.value ? "TB" : "LR");
   const layout = laid === "failed" ? undefined : laid;
   const box = useRef<SVGSVGElement>(null);
   const [view, setView] = useState<Viewport>();
+  /** Whether somebody has moved it: until then, and after unfolding, it fits itself. */
+  const moved = useRef(false);
   const size = (): [number, number] => [box.current?.clientWidth ?? 1, box.current?.clientHeight ?? 1];
   const fit = (): void => {
+    moved.current = false;
     if (layout) setView(fitted(layout.width, layout.height, ...size()));
   };
-  useEffect(fit, [layout?.direction]);
-  const keep = (v: Viewport): void => setView(layout ? bounded(v, layout.width, layout.height, ...size()) : v);
+  useEffect(() => {
+    moved.current = false;
+  }, [fold, layout?.direction]);
+  useEffect(() => {
+    if (!moved.current) fit();
+  }, [layout]);
+  const keep = (v: Viewport): void => {
+    moved.current = true;
+    setView(layout ? bounded(v, layout.width, layout.height, ...size()) : v);
+  };
   const shown = view ?? { x: 0, y: 0, scale: 1 };
   const zoom = (factor: number, x = size()[0] / 2, y = size()[1] / 2): void => keep(zoomed(shown, factor, x, y));
   const drag = useDrag(shown, keep);

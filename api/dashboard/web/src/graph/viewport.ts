@@ -5,12 +5,13 @@ export interface Viewport {
   scale: number;
 }
 
+/** scaleMin is the least scale that is zoomed to; a large drawing is fitted with less. */
 export const scaleMin = 0.08;
 export const scaleMax = 2.5;
 
 /** Zooms by a factor about a point of the screen, which stays where it is. */
 export function zoomed(v: Viewport, factor: number, x: number, y: number): Viewport {
-  const scale = Math.min(scaleMax, Math.max(scaleMin, v.scale * factor));
+  const scale = Math.min(scaleMax, Math.max(Math.min(scaleMin, v.scale), v.scale * factor));
   const by = scale / v.scale;
   return { scale, x: x - (x - v.x) * by, y: y - (y - v.y) * by };
 }
@@ -18,7 +19,7 @@ export function zoomed(v: Viewport, factor: number, x: number, y: number): Viewp
 /** Shows the whole drawing, in the middle, and no larger than it is. */
 export function fitted(width: number, height: number, viewWidth: number, viewHeight: number): Viewport {
   if (width <= 0 || height <= 0) return { x: 0, y: 0, scale: 1 };
-  const scale = Math.min(1, Math.max(scaleMin, Math.min(viewWidth / width, viewHeight / height)));
+  const scale = Math.min(1, viewWidth / width, viewHeight / height);
   return { scale, x: (viewWidth - width * scale) / 2, y: (viewHeight - height * scale) / 2 };
 }
 

@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { get } from "../data/api";
 import { type Job, statuses } from "../data/types";
 import { number } from "../format";
-import { drawingOf, isFinished, jobOf, rowsOf, type Row } from "../graph/forest";
+import { drawingOf, isCompleted, jobOf, rowsOf, type Row } from "../graph/forest";
 import { go, route, setQuery, taskHref } from "../router";
 import { connection, slow, store } from "../state";
 import { GraphView } from "../graph/view";
@@ -57,7 +57,7 @@ export function TreesPage(): JSX.Element {
     else q.delete(name);
     setQuery(q.toString());
   };
-  const done = jobs.filter((j) => isFinished(j.status)).length;
+  const done = jobs.filter((j) => isCompleted(j.status)).length;
   return (
     <div class="page fill">
       <PageHead title="Trees" count={number(jobs.length)}>
@@ -76,7 +76,7 @@ export function TreesPage(): JSX.Element {
                 <button type="button" class="chip" aria-pressed={!list} aria-disabled={tooMany} title={tooMany ? `More than ${graphMax} jobs are listed, not drawn.` : undefined} onClick={() => !tooMany && set("view", "")}>Graph</button>
                 <button type="button" class="chip" aria-pressed={list} onClick={() => set("view", "list")}>List</button>
               </div>
-              {(!list || tooMany) && <label class="check"><input type="checkbox" checked={fold} onChange={() => set("fold", fold ? "no" : "")} /> Fold what is finished</label>}
+              {(!list || tooMany) && <label class="check"><input type="checkbox" checked={fold} onChange={() => set("fold", fold ? "no" : "")} /> Fold what is completed</label>}
               <span class="grow" />
               <span class="progress"><Bar kind="done" percent={(100 * done) / jobs.length} /> {number(done)} of {number(jobs.length)} done</span>
             </div>
@@ -85,7 +85,7 @@ export function TreesPage(): JSX.Element {
             </ul>
           </div>
           {tooMany && <p class="note">There are more than {graphMax} jobs to draw, so they are listed.</p>}
-          {list ? <JobList jobs={jobs} /> : <GraphView drawing={drawing} onOpen={(id) => go(taskHref(id))} onUnfold={() => set("fold", "no")} />}
+          {list ? <JobList jobs={jobs} /> : <GraphView drawing={drawing} fold={fold} onOpen={(id) => go(taskHref(id))} onUnfold={() => set("fold", "no")} />}
         </>
       )}
     </div>
