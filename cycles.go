@@ -10,6 +10,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/depend"
+	"github.com/windlass-go/windlass/internal/subtree"
 )
 
 // refuseCycles refuses the tasks that would wait for themselves, through live tasks or
@@ -68,7 +69,7 @@ func (c *Client) takeBackCycles(ctx context.Context, submitted []*submitting, er
 		if path := depend.Cycle(s.ID, g.upTo(s.written)); path != nil {
 			why[s.ID] = leadsBack(path)
 			delete(g.waits, s.ID)
-		} else if i := slices.IndexFunc(blockers, func(need string) bool { return why[need] != nil }); i >= 0 {
+		} else if i := slices.IndexFunc(blockers, func(need string) bool { return isUnmet(need, why) }); i >= 0 {
 			why[s.ID] = unmetNeed(s.ID, blockers[i], nil)
 		} else {
 			continue
@@ -80,6 +81,20 @@ func (c *Client) takeBackCycles(ctx context.Context, submitted []*submitting, er
 			*s.effect = ""
 		}
 	}
+}
+
+// isUnmet reports whether a need is among the tasks that are taken back.
+func isUnmet(need string, back map[string]error) bool {
+	job, all := depend.Tree(need)
+	if !all {
+		return back[need] != nil
+	}
+	for id := range back {
+		if depend.IsBelow(id, job) {
+			return true
+		}
+	}
+	return false
 }
 
 // takeBack restores what was stored before a submission, and returns the reason.
@@ -142,7 +157,9 @@ func (c *Client) graphOf(ctx context.Context, some []*submitting) (graph, error)
 	for _, s := range some {
 		g.waits[s.ID], g.written[s.ID] = s.blockers(), s.written
 	}
-	return g, c.readGraph(ctx, g, frontier)
+	err := c.readGraph(ctx, g, frontier)
+	depend.AddTrees(g.waits)
+	return g, err
 }
 
 // graphMax limits the tasks that a cycle check reads.
@@ -153,10 +170,14 @@ func (c *Client) readGraph(ctx context.Context, g graph, frontier []string) erro
 	known := len(g.waits)
 	for len(frontier) > 0 {
 		var txns []broker.Txn
-		var ids []string
+		var ids, trees []string
 		for _, id := range frontier {
 			if _, known := g.waits[id]; !known {
 				g.waits[id] = nil
+				if job, all := depend.Tree(id); all {
+					trees = append(trees, job)
+					continue
+				}
 				ids = append(ids, id)
 				txns = append(txns, broker.Txn{Then: []broker.Op{broker.Read(c.space.Task(id)), broker.Read(c.space.Requeue(id))}})
 			}
@@ -165,8 +186,15 @@ func (c *Client) readGraph(ctx context.Context, g graph, frontier []string) erro
 			return badInput("needs", fmt.Sprintf("%d tasks", read), fmt.Sprintf("must not lead to more than %d tasks", graphMax))
 		}
 		frontier = nil
+		for _, job := range trees {
+			below, err := subtree.Below(ctx, c.broker, c.space, job)
+			if err != nil {
+				return err
+			}
+			frontier = append(frontier, below...)
+		}
 		if len(txns) == 0 {
-			return nil
+			continue
 		}
 		for i, r := range c.broker.Commit(ctx, txns...) {
 			if r.Err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/subtree"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -193,7 +194,11 @@ func (b *taskIndex) readBlockers(ctx context.Context, store broker.Broker, id st
 		return nil
 	}
 	var txns []broker.Txn
-	for _, blocker := range depend.Blockers(id, b.spec(t).needs) {
+	blockers, err := subtree.Expand(ctx, store, b.space, depend.Blockers(id, b.spec(t).needs))
+	if err != nil {
+		return err
+	}
+	for _, blocker := range blockers {
 		txns = append(txns, broker.Txn{Then: []broker.Op{broker.Read(b.space.Task(blocker)), broker.Read(b.space.Failed(blocker))}})
 	}
 	if len(txns) == 0 {

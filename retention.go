@@ -205,12 +205,15 @@ func (c *Client) spareLive(ctx context.Context, byID map[string]*endedTask, left
 			}
 		}
 	}
+	isNeeded := func(id string) bool {
+		return slices.ContainsFunc(depend.NeededAs(id), func(need string) bool { return needed[need] })
+	}
 	for _, t := range byID {
-		t.needed = t.state != 0 && needed[t.id]
+		t.needed = t.state != 0 && isNeeded(t.id)
 	}
 	for _, id := range failed {
 		if t := byID[id]; t != nil {
-			t.blocks = needed[id]
+			t.blocks = isNeeded(id)
 		}
 	}
 	return nil

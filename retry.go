@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/subtree"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -108,8 +109,10 @@ func (c *Client) refuseSkipped(ctx context.Context, what string, again []Submiss
 	}
 	var txns []broker.Txn
 	var read []string
-	for _, s := range again {
-		for _, need := range depend.Blockers(s.ID, s.Spec.Needs) {
+	needs, errs := make([][]string, len(again)), make([]error, len(again))
+	for n, s := range again {
+		needs[n], errs[n] = subtree.Expand(ctx, c.broker, c.space, depend.Blockers(s.ID, s.Spec.Needs))
+		for _, need := range needs[n] {
 			if _, known := outside[need]; !known && !together[need] {
 				outside[need], read = nil, append(read, need)
 				txns = append(txns, broker.Txn{Then: []broker.Op{broker.Read(c.space.Task(need)), broker.Read(c.space.Failed(need))}})
@@ -123,9 +126,8 @@ func (c *Client) refuseSkipped(ctx context.Context, what string, again []Submiss
 			}
 		}
 	}
-	errs := make([]error, len(again))
 	for n, s := range again {
-		for _, need := range depend.Blockers(s.ID, s.Spec.Needs) {
+		for _, need := range needs[n] {
 			if err := outside[need]; err != nil && errs[n] == nil {
 				errs[n] = fmt.Errorf("%s task %q: %w", what, s.ID, err)
 			}

@@ -23,15 +23,17 @@ import (
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/internal/results"
 	"github.com/windlass-go/windlass/internal/stored"
+	"github.com/windlass-go/windlass/internal/subtree"
 	"github.com/windlass-go/windlass/placement"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
 // Results returns the results that handlers of other tasks left, by task ID. Without
-// IDs it returns those of all tasks that this one has waited for. Tasks without a
-// result are omitted. Of the tasks of which nothing is kept it returns a *NotFoundError
-// beside the results of the others. Retention and Client.Prune keep what a live task
-// needs, but not what was deleted, never submitted, or forgotten before the task came.
+// IDs it returns those of all tasks that this one has waited for. As in Spec.Needs, "|*"
+// after the ID of a job stands for the jobs below it. Tasks without a result are
+// omitted. Of the tasks of which nothing is kept it returns a *NotFoundError beside the
+// results of the others. Retention and Client.Prune keep what a live task needs, but not
+// what was deleted, never submitted, or forgotten before the task came.
 func (c *Claim) Results(ctx context.Context, ids ...string) (map[string]json.RawMessage, error) {
 	if len(ids) == 0 {
 		ids = depend.Blockers(c.id, c.kind.Spec.Needs)
@@ -47,6 +49,17 @@ func (c *Client) Results(ctx context.Context, ids ...string) (map[string]json.Ra
 }
 
 func readResults(ctx context.Context, b broker.Broker, space keys.Space, ids []string) (map[string]json.RawMessage, error) {
+	for _, id := range ids {
+		if job, all := depend.Tree(id); all {
+			if err := keys.CheckJobID(job); err != nil {
+				return nil, badName(err)
+			}
+		}
+	}
+	ids, err := subtree.Expand(ctx, b, space, ids)
+	if err != nil {
+		return nil, fmt.Errorf("results: %w", err)
+	}
 	found, missing, err := results.Read(ctx, b, space, ids)
 	switch {
 	case err != nil:
@@ -87,8 +100,10 @@ type Spec struct {
 	// NotBefore is the earliest time to start. Zero means at once.
 	NotBefore time.Time `json:"not_before,omitzero"`
 	// Needs lists the IDs of the tasks that must be completed or deleted before this
-	// one starts; at most NeedsMax. A task that has failed or was killed keeps this one
-	// waiting until it is run again or forgotten, unless its OnFailure says otherwise.
+	// one starts; at most NeedsMax. The ID of a job with "|*" after it stands for the job
+	// and all jobs below it, at any depth, that are there when this one is claimed. A
+	// task that has failed or was killed keeps this one waiting until it is run again or
+	// forgotten, unless its OnFailure says otherwise.
 	Needs []string `json:"needs,omitempty"`
 	// Weight is how much of a node's share and capacity the task takes, relative to
 	// other tasks. Zero means 1; the maximum is WeightMax.
@@ -217,6 +232,9 @@ func (s Submission) Validate() error {
 	if err := keys.CheckTaskID(s.ID); err != nil {
 		return badName(err)
 	}
+	if depend.IsTree(s.ID) {
+		return badInput("task ID", s.ID, `must not end in "|*", which stands for all jobs below one`)
+	}
 	if s.Spec.Type != "" {
 		if err := checkType(s.Spec.Type); err != nil {
 			return err
@@ -321,10 +339,15 @@ func isPrintable(text string) bool {
 
 func (s Submission) validateNeeds() error {
 	for _, need := range s.Spec.Needs {
-		if err := keys.CheckTaskID(need); err != nil {
+		check, id := keys.CheckTaskID, need
+		job, all := depend.Tree(need)
+		if all {
+			check, id = keys.CheckJobID, job
+		}
+		if err := check(id); err != nil {
 			return badInput("needs", need, err.Error())
 		}
-		if need == s.ID {
+		if id == s.ID || all && depend.IsBelow(s.ID, job) {
 			return badInput("needs", need, "a task cannot need itself")
 		}
 	}

@@ -270,15 +270,17 @@ func (w *taskWatch) show(changed []string, at int64, yield func(TaskChange, erro
 }
 
 // blockedBy returns the tasks whose blocked status the changed ones may have changed:
-// those below them in a tree, or that need them.
+// those below them in a tree, or that need them or all below a job above them.
 func (w *taskWatch) blockedBy(changed []string) []string {
 	var blocked []string
 	for _, id := range changed {
 		if id == "" || w.tasks.tasks.Get(id) != nil && w.shown[id] {
 			continue
 		}
-		for waits := range w.waiting[id] {
-			blocked = append(blocked, waits)
+		for _, need := range depend.NeededAs(id) {
+			for waits := range w.waiting[need] {
+				blocked = append(blocked, waits)
+			}
 		}
 	}
 	return blocked

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/windlass-go/windlass/broker"
 )
@@ -23,6 +24,7 @@ func TestClaim_M11_LooksAfterTheGrantForTheBlockersThatHaveNoCondition(t *testin
 	}{
 		{name: "none is there"},
 		{name: "the last with a condition", there: "b62", refused: ErrBlocked},
+		{name: "a failure with a condition", there: "b62/failed", refused: ErrBlocked},
 		{name: "the first without", there: "b63", blocked: true},
 		{name: "the last of a transaction", there: "b126", blocked: true},
 		{name: "the last", there: "b199", blocked: true},
@@ -89,4 +91,56 @@ func TestWanted_HasAsManyConditionsAsATransactionCan(t *testing.T) {
 			t.Errorf("%d conditions", n)
 		}
 	}
+}
+
+// growing is a broker in which a job that is looked for stores one below it and ends.
+type growing struct {
+	broker.Broker
+	w     *world
+	grown bool
+}
+
+func (g *growing) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
+	for _, txn := range txns {
+		if len(txn.Then) == 0 && !g.grown {
+			g.grown = true
+			g.w.put("/c/tree/a_t/b_t/c_t", "{}")
+			g.w.put("/c/tasks/a_t|b_t|c_t", "")
+			g.w.delete("/c/tasks/a_t|b_t")
+		}
+	}
+	return g.Broker.Commit(ctx, txns...)
+}
+
+func TestClaim_M11_AJobThatEndsWhileItIsLookedForLeavesNoneBelowItUnseen(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.put("/c/tasks/sum", "")
+		for _, job := range []string{"a_t", "a_t/b_t", "a_t/x_t"} {
+			w.put("/c/tree/"+job, "{}")
+		}
+		w.put("/c/tasks/a_t|b_t", "")
+		s, err := w.b.Grant(context.Background(), "", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := New(&growing{Broker: w.b, w: w}, Identity{Namespace: "c", Node: "n", Session: s.ID, Incarnation: "n"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, blocked := range []bool{true, true, false} {
+			r := claimOne(c, Wanted{ID: "sum", Blockers: []string{"a_t", "a_t|*"}})
+			if r.Err != nil || r.Blocked != blocked {
+				t.Fatalf("%v, blocked %t, want %t", r.Err, r.Blocked, blocked)
+			}
+			if e := endOne(c, r.Ending(Release)); e.Err != nil {
+				t.Fatal(e.Err)
+			}
+			if r.Blocked && w.get("/c/tasks/a_t|b_t|c_t") != "-" {
+				w.put("/c/tasks/a_t|b_t|c_t/failed", "")
+				w.delete("/c/tasks/a_t|b_t|c_t")
+			} else {
+				w.delete("/c/tasks/a_t|b_t|c_t/failed")
+			}
+		}
+	})
 }

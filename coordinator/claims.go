@@ -47,7 +47,8 @@ type Wanted struct {
 	// Blockers lists the tasks that must not exist, and must not have failed or been
 	// killed if that blocks others. The claim has conditions for as many of them as fit
 	// into a transaction, which is 63, or 62 for a task without a key of its own. The
-	// others are looked for once it is granted: see Granted.Blocked.
+	// others are looked for once it is granted: see Granted.Blocked. An ID with "|*" after
+	// it stands for all jobs below that job.
 	Blockers []string
 	// Skipped, if set, replaces Blockers: the task is claimed in order to end it,
 	// because the task with this ID has failed or was killed.

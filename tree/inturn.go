@@ -140,6 +140,17 @@ func firstTurn(id string, turns map[making]int) int {
 	return earliest
 }
 
+// lastTurnBelow returns the last turn that queues a job below one, or may do so; 0 if none
+// does.
+func lastTurnBelow(job string, turns map[making]int) (last int) {
+	for m, turn := range turns {
+		if m.id == "" || depend.IsBelow(m.id, job) {
+			last = max(last, turn)
+		}
+	}
+	return last
+}
+
 // turnsOf divides requests into those that are queued together. It refuses jobs that wait for
 // themselves, and those that wait for one that is queued only behind a request that looks for
 // jobs.
@@ -173,12 +184,17 @@ func turnsOf(requests []Request) (turns [][]*lined, err error) {
 			waits[l.id] = append(waits[l.id], l.waits...)
 		}
 	}
+	depend.AddTrees(waits)
 	if path := depend.AnyCycle(waits); path != nil {
 		return nil, &windlass.BadInputError{Field: "needs", Value: depend.Arrows(path), Limit: depend.NoWayBack}
 	}
 	for i := range all {
 		for _, need := range all[i].waits {
-			if all[i].turn < firstTurn(need, first) {
+			turn := firstTurn(need, first)
+			if job, all := depend.Tree(need); all {
+				turn = lastTurnBelow(job, first)
+			}
+			if all[i].turn < turn {
 				return nil, &windlass.BadInputError{Field: "needs", Value: need, Limit: fmt.Sprintf(
 					"%s waits for it, and it is queued later, behind a job that looks for others; put it first", all[i].what())}
 			}

@@ -57,6 +57,14 @@ func TestQueueInTurn_M11_JobsOfAFileRunInTheirOrder(t *testing.T) {
 					waits[path.ID()] = append(waits[path.ID()], r.Parent.ID())
 				}
 			}
+			sum := Request{Name: fmt.Sprintf("sum%d", file), Type: "t"}
+			for _, path := range paths {
+				if path.Depth() == 1 {
+					sum.Spec.Needs = append(sum.Spec.Needs, string(path)+"/*")
+				}
+				waits[sum.Name+"_t"] = append(waits[sum.Name+"_t"], path.ID())
+			}
+			requests = append(requests, sum)
 			random.Shuffle(len(requests), func(i, k int) { requests[i], requests[k] = requests[k], requests[i] })
 			unsound := c.other(faulty.Wrap(c.connect(), faulty.MustParse(fmt.Sprintf("seed %d\nreorder 5ms", file))))
 			queued, failed, err := unsound.QueueInTurn(t.Context(), requests...)
@@ -132,6 +140,10 @@ func TestQueueInTurn_RefusesAFileAsAWhole(t *testing.T) {
 			`needs "x_t|check_c": a_t waits`:       {needs("a", "x_t/check_c"), needs("x"), looks},
 			`needs "x_t|xcheck_c": a_t waits`:      {needs("a", "x_t/xcheck_c"), needs("x"), named},
 			`needs "x_t|old_t": a_t waits`:         {needs("a", "x_t/old_t"), {Name: "x", Type: "t", Cascade: true}},
+			`needs "x_t|*": a_t waits`:             {needs("a", "x_t/*"), needs("x"), looks},
+			`needs "z_t": a_t waits`:               {needs("a", "z_t/*"), looks, needs("z"), {Name: "b", Type: "t", Parent: "z_t"}},
+			"a_t → r_t|* → r_t|b_t → a_t":          {needs("a", "r_t/*"), needs("r"), {Name: "b", Type: "t", Parent: "r_t", Spec: windlass.Spec{Needs: []string{"a_t"}}}},
+			`needs "x/*"`:                          {needs("a", "x/*")},
 			`job name "b/c": must not contain '/'`: {needs("a"), needs("b/c")},
 		} {
 			queued, failed, err := c.QueueInTurn(t.Context(), requests...)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
 )
 
@@ -43,6 +44,9 @@ func pathOf(id string) Path {
 func (p Path) ID() string {
 	return strings.ReplaceAll(string(p), pathSeparator, keys.JobSeparator)
 }
+
+// All returns the need of the job and of all jobs below it, for Spec.Needs.
+func (p Path) All() string { return depend.AllBelow(p.ID()) }
 
 // Name returns the name of the job, without those of its ancestors.
 func (p Path) Name() string {

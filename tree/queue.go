@@ -158,11 +158,14 @@ func (p *plan) read(r Request) error {
 	p.Spec.Needs = make([]string, 0, len(r.Spec.Needs))
 	for _, need := range r.Spec.Needs {
 		if strings.Contains(need, pathSeparator) {
-			path, err := ParsePath(need)
+			job, all := strings.CutSuffix(need, pathSeparator+"*")
+			path, err := ParsePath(job)
 			if err != nil {
 				return &windlass.BadInputError{Field: "needs", Value: need, Limit: err.Error()}
 			}
-			need = path.ID()
+			if need = path.ID(); all {
+				need = path.All()
+			}
 		}
 		p.Spec.Needs = append(p.Spec.Needs, need)
 	}

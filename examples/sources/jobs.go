@@ -24,14 +24,10 @@ const (
 	typeSum  = "sum"
 )
 
-// needsMost is of how many jobs a sum is made. Where there are more, they are added up
-// in parts first: a job waits for at most windlass.NeedsMax others.
-const needsMost = 50
-
 // The jobs that there is one of.
 var (
 	listPath   = tree.Path("").Child("src", typeList)
-	reportPath = listPath.Child("all", typeSum)
+	reportPath = tree.Path("").Child("all", typeSum)
 )
 
 // nameOf is what the job of a folder is called: src:net:http for net/http. What a
@@ -71,15 +67,17 @@ func summaryOf(results map[string]json.RawMessage, id string) (s summary, err er
 	return s, json.Unmarshal(results[id], &s)
 }
 
-// start queues the one job that queues all others.
+// start queues the report, which needs all that will be below the list, and the list.
 func start(ctx context.Context, jobs *tree.Tree, root string) error {
-	_, err := jobs.Queue(ctx, request("src", typeList, "", data{Root: root}))
+	report := request(reportPath.Name(), typeSum, "", data{})
+	report.Spec.Needs = []string{listPath.All()}
+	_, err := jobs.Queue(ctx, report, request(listPath.Name(), typeList, "", data{Root: root}))
 	return err
 }
 
-func request(name, jobType string, parent tree.Path, d data, needs ...string) tree.Request {
+func request(name, jobType string, parent tree.Path, d data) tree.Request {
 	value, _ := json.Marshal(d) // plain fields cannot fail
-	return tree.Request{Name: name, Type: jobType, Parent: parent, Data: value, Spec: windlass.Spec{Needs: needs}}
+	return tree.Request{Name: name, Type: jobType, Parent: parent, Data: value}
 }
 
 // worker runs the jobs of a node. Every handler only reads the sources and leaves a
@@ -114,24 +112,12 @@ func (w worker) list(ctx context.Context, c *windlass.Claim) error {
 	return err
 }
 
-// requests are the jobs for some folders: a hash of each, and the sums.
+// requests are the jobs for some folders: a hash of each.
 func requests(root string, dirs []string) (all []tree.Request) {
-	var needs []string
 	for _, dir := range dirs {
 		all = append(all, request(nameOf(dir), typeHash, listPath, data{root, dir}))
-		needs = append(needs, listPath.Child(nameOf(dir), typeHash).ID())
 	}
-	for parts := 0; len(needs) > needsMost; {
-		var sums []string
-		for some := range slices.Chunk(needs, needsMost) {
-			parts++
-			name := fmt.Sprint(parts)
-			all = append(all, request(name, typeSum, listPath, data{}, some...))
-			sums = append(sums, listPath.Child(name, typeSum).ID())
-		}
-		needs = sums
-	}
-	return append(all, request(reportPath.Name(), typeSum, listPath, data{}, needs...))
+	return all
 }
 
 // hash reads the Go files of a folder.
@@ -168,17 +154,17 @@ func hashFolder(ctx context.Context, source fs.FS, dir string) (s summary, err e
 	return s, err
 }
 
-// sum adds up what the jobs that it needs have left.
+// sum adds up what all below the list have left.
 func sum(ctx context.Context, c *windlass.Claim) error {
-	results, err := c.Results(ctx, c.Spec().Needs...)
+	results, err := c.Results(ctx, listPath.All())
 	if err != nil {
 		return err
 	}
 	var total summary
-	for _, need := range c.Spec().Needs {
-		s, err := summaryOf(results, need)
+	for id := range results {
+		s, err := summaryOf(results, id)
 		if err != nil {
-			return windlass.Permanent(fmt.Errorf("result of job %s: %w", need, err))
+			return windlass.Permanent(fmt.Errorf("result of job %s: %w", id, err))
 		}
 		total.add(s)
 	}

@@ -1,11 +1,10 @@
-// Command sources is a worked example of a tree of jobs: it hashes a source tree, by
-// default that of Go itself, with some 800 jobs.
+// Command sources is a worked example of a map and reduce by a tree of jobs: it hashes a
+// source tree, by default that of Go itself, with some 800 jobs.
 //
 //	src_list                 finds the folders, and queues what is below
 //	├─ src_hash              reads the Go files of a folder
-//	├─ src:net:http_hash
-//	├─ 1_sum                 needs 50 of the hashes, and adds them up
-//	└─ all_sum               needs the other sums: the report
+//	└─ src:net:http_hash
+//	all_sum                  needs all below src_list, and adds it up: the report
 //
 // No job starts before the one above it and those that it needs are completed, on
 // whatever node; what it needs of them it reads as their results. In a clone of this

@@ -40,28 +40,6 @@ func TestFolders_AreThoseWithGoFiles(t *testing.T) {
 	}
 }
 
-func TestRequests_NeedAtMostSoManyAndAddUpAll(t *testing.T) {
-	var dirs []string
-	for i := range needsMost*needsMost + 1 {
-		dirs = append(dirs, fmt.Sprintf("w%d", i))
-	}
-	needed := map[string]bool{}
-	all := requests("/", dirs)
-	for _, r := range all {
-		if n := len(r.Spec.Needs); n > needsMost || n+1 > windlass.NeedsMax {
-			t.Errorf("%s needs %d jobs", r.Name, n)
-		}
-		for _, need := range r.Spec.Needs {
-			needed[need] = true
-		}
-	}
-	for _, r := range all {
-		if id := listPath.Child(r.Name, r.Type).ID(); needed[id] == (id == reportPath.ID()) {
-			t.Errorf("%s is needed: %v", id, needed[id])
-		}
-	}
-}
-
 // TestSources_TheReportIsWhatOneFunctionSays runs the jobs over the examples, in virtual
 // time.
 func TestSources_TheReportIsWhatOneFunctionSays(t *testing.T) {

@@ -67,6 +67,15 @@ func (w waiting) dependents() map[string][]string {
 	return all
 }
 
+// of returns which tasks wait for one, given the dependents by their needs.
+func of(dependents map[string][]string, id string) (by []string) {
+	for _, need := range depend.NeededAs(id) {
+		by = append(by, dependents[need]...)
+	}
+	slices.Sort(by)
+	return slices.Compact(by)
+}
+
 // removedBetween is how many tasks are deleted between two reports of how far it has come.
 const removedBetween = 500
 
@@ -88,7 +97,7 @@ func remove(ctx context.Context, c *windlass.Client, ids []string, unblock bool)
 	dependents, gone, done := w.dependents(), map[string]bool{}, 0
 	for _, level := range w.levels(ids) {
 		for _, i := range level {
-			by := slices.DeleteFunc(slices.Clone(dependents[ids[i]]), func(id string) bool { return gone[id] })
+			by := slices.DeleteFunc(of(dependents, ids[i]), func(id string) bool { return gone[id] })
 			if _, live := w[ids[i]]; live && len(by) > 0 && !unblock {
 				errs[i] = &NeededError{ID: ids[i], By: by[:min(len(by), neededShownMax)], Number: len(by)}
 			}
@@ -153,7 +162,7 @@ func (w waiting) below(ids []string) []string {
 	for len(open) > 0 {
 		id := open[len(open)-1]
 		open = open[:len(open)-1]
-		for _, next := range dependents[id] {
+		for _, next := range of(dependents, id) {
 			if !seen[next] {
 				seen[next] = true
 				open, found = append(open, next), append(found, next)

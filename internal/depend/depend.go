@@ -4,6 +4,9 @@
 // A task waits while the task of any of its blockers exists, that is, while it
 // is pending or being worked on. A blocker that was never submitted, or is
 // done, blocks nothing.
+//
+// A need of all below a job is spelled as the job's ID and "|*". It stands for the jobs
+// below it that there are, at any depth.
 package depend
 
 import (
@@ -14,6 +17,60 @@ import (
 
 // Separator joins the path of a tree job into its ID.
 const Separator = "|"
+
+// allBelow follows the ID of a job in a need of all below it. No job has such an ID,
+// because every segment of a path has a type.
+const allBelow = Separator + "*"
+
+// AllBelow is the need of all jobs below one.
+func AllBelow(job string) string { return job + allBelow }
+
+// Tree returns the job of a need of all below it. It returns false for a need of one task.
+func Tree(need string) (job string, all bool) { return strings.CutSuffix(need, allBelow) }
+
+// IsTree reports whether a need is that of all jobs below one.
+func IsTree(need string) bool { return strings.HasSuffix(need, allBelow) }
+
+// IsBelow reports whether an ID is below that of a job.
+func IsBelow(id, job string) bool {
+	return len(id) > len(job) && strings.HasPrefix(id, job) && strings.HasPrefix(id[len(job):], Separator)
+}
+
+// NeededAs returns the needs that stand for a task: its ID, and all below each job above it.
+func NeededAs(id string) []string {
+	needs := []string{id}
+	for _, job := range Ancestors(id) {
+		needs = append(needs, AllBelow(job))
+	}
+	return needs
+}
+
+// AddTrees adds to a graph, of what each task waits for, what the needs of all below a job
+// stand for among its tasks.
+func AddTrees(waits map[string][]string) {
+	trees := map[string][]string{}
+	for _, needs := range waits {
+		for _, need := range needs {
+			if IsTree(need) {
+				trees[need] = nil
+			}
+		}
+	}
+	if len(trees) == 0 {
+		return
+	}
+	for id := range waits {
+		for _, job := range Ancestors(id) {
+			if below, needed := trees[AllBelow(job)]; needed {
+				trees[AllBelow(job)] = append(below, id)
+			}
+		}
+	}
+	for need, below := range trees {
+		slices.Sort(below)
+		waits[need] = append(waits[need], below...)
+	}
+}
 
 // Ancestors are the IDs of the tree jobs above id, the root first. An ID
 // without a separator has none.
@@ -28,18 +85,24 @@ func Ancestors(id string) []string {
 }
 
 // Blockers are all tasks that id waits for: its ancestors and what it needs,
-// each once, in that order.
+// each once, in that order. Before a need of all below a job comes that job.
 func Blockers(id string, needs []string) []string {
 	blockers := Ancestors(id)
 	seen := make(map[string]bool, len(blockers)+len(needs))
 	for _, b := range blockers {
 		seen[b] = true
 	}
-	for _, need := range needs {
+	add := func(need string) {
 		if !seen[need] {
 			seen[need] = true
 			blockers = append(blockers, need)
 		}
+	}
+	for _, need := range needs {
+		if job, all := Tree(need); all {
+			add(job)
+		}
+		add(need)
 	}
 	return blockers
 }
@@ -79,7 +142,7 @@ func Acyclic(waits map[string][]string) map[string]bool {
 func AnyCycle(waits map[string][]string) []string {
 	acyclic := Acyclic(waits)
 	for _, id := range slices.Sorted(maps.Keys(waits)) {
-		if !acyclic[id] {
+		if !acyclic[id] && !IsTree(id) {
 			if path := Cycle(id, func(id string) []string { return waits[id] }); path != nil {
 				return path
 			}

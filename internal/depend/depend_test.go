@@ -75,3 +75,28 @@ func TestAcyclic_Z12_HasWhatLeadsIntoNoCycle(t *testing.T) {
 		}
 	}
 }
+
+func TestBlockers_ANeedOfAllBelowAJobComesAfterThatJob(t *testing.T) {
+	if got, want := Blockers("c", []string{"b", "a|*", "a", "a|*"}), []string{"b", "a", "a|*"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := NeededAs("a|b|c"), []string{"a|b|c", "a|*", "a|b|*"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for id, below := range map[string]bool{"a": false, "a|b": true, "a|b|c": true, "ab": false, "ab|c": false, "": false} {
+		if IsBelow(id, "a") != below {
+			t.Errorf("%q is below a: %t", id, !below)
+		}
+	}
+}
+
+func TestAddTrees_MakesACycleThroughWhatIsBelowAJobOne(t *testing.T) {
+	waits := map[string][]string{"sum": {"a", "a|*"}, "a|b": {"a"}, "a|b|c": {"a", "a|b", "d"}, "d": {"sum"}, "e|f": {"e"}}
+	AddTrees(waits)
+	if got, want := waits["a|*"], []string{"a|b", "a|b|c"}; !slices.Equal(got, want) {
+		t.Errorf("below it are %q, want %q", got, want)
+	}
+	if got, want := Arrows(AnyCycle(waits)), "a|b|c → d → sum → a|* → a|b|c"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

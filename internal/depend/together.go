@@ -54,14 +54,32 @@ func NewTogether(ids []string, blockers func(index int) []string) *Together {
 		}
 		last[id] = i
 	}
+	wait := func(i int, need string) {
+		if g := t.groups[need]; g != nil {
+			g.waiting = append(g.waiting, i)
+			t.waits[i]++
+		}
+	}
+	trees := map[string][]int{}
 	for i := range ids {
 		for _, need := range blockers(i) {
-			if g := t.groups[need]; g != nil {
-				g.waiting = append(g.waiting, i)
-				t.waits[i]++
+			if job, all := Tree(need); all {
+				trees[job] = append(trees[job], i)
+			}
+			wait(i, need)
+		}
+	}
+	if len(trees) > 0 {
+		for id := range t.groups {
+			for _, job := range Ancestors(id) {
+				for _, i := range trees[job] {
+					wait(i, id)
+				}
 			}
 		}
-		if t.waits[i] == 0 {
+	}
+	for i, waits := range t.waits {
+		if waits == 0 {
 			t.ready = append(t.ready, i)
 		}
 	}

@@ -153,3 +153,22 @@ func TestTogether_M11_RandomGraphs(t *testing.T) {
 		}
 	}
 }
+
+func TestTogether_M11_WhatNeedsAllBelowAJobComesAfterAllOfThatInTheCall(t *testing.T) {
+	ids := []string{"sum", "a|b|c", "a|b", "a", "ab|c"}
+	needs := [][]string{{"a", "a|*"}, {"a", "a|b"}, {"a"}, nil, {"sum"}}
+	line, got := NewTogether(ids, func(i int) []string { return needs[i] }), []int(nil)
+	for next := line.Next(9); len(next) > 0; next = line.Next(9) {
+		for _, i := range next {
+			line.Stored(i)
+		}
+		got = append(got, next...)
+	}
+	if !slices.Equal(got, []int{3, 2, 1, 0, 4}) {
+		t.Errorf("the order is %v", got)
+	}
+	line = NewTogether(ids, func(i int) []string { return needs[i] })
+	if got, want := refusedBy(line.Refuse(1)), map[int]string{0: "a|b|c", 4: "sum"}; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("refused are %v, want %v", got, want)
+	}
+}

@@ -36,11 +36,13 @@ func (f *Facts) Claimable(t *mirror.Task, blockers []string, tasks *mirror.Tasks
 	}
 	blocking := 0
 	for _, b := range blockers {
-		left := tasks.Remains(b)
-		if left.Skips() {
-			return Answer{Open: true, Skipped: b, SkippedAt: tasks.FailedAt(b)}
+		failed, blocks := left(b, tasks)
+		for _, id := range failed {
+			if tasks.Remains(id).Skips() {
+				return Answer{Open: true, Skipped: id, SkippedAt: tasks.FailedAt(id)}
+			}
 		}
-		if !blocks(left) {
+		if !blocks {
 			continue
 		}
 		if blocking++; rand.IntN(blocking) == 0 {
@@ -58,23 +60,33 @@ func (f *Facts) Claimable(t *mirror.Task, blockers []string, tasks *mirror.Tasks
 // ancestors first.
 func (f *Facts) Blockers(id string) []string { return depend.Blockers(id, f.Needs) }
 
-// Waits returns the blockers that still block, and in failed those of them that have
-// failed or were killed.
+// Waits returns the blockers that still block, and in failed the tasks among them, and
+// below them if all of these are needed, that have failed or were killed.
 func Waits(blockers []string, tasks *mirror.Tasks) (waits, failed []string) {
 	for _, b := range blockers {
-		left := tasks.Remains(b)
-		if !blocks(left) {
+		marked, blocks := left(b, tasks)
+		if !blocks {
 			continue
 		}
 		waits = append(waits, b)
-		if !left.HasKey {
-			failed = append(failed, b)
+		for _, id := range marked {
+			if !tasks.Remains(id).HasKey {
+				failed = append(failed, id)
+			}
 		}
 	}
 	return waits, failed
 }
 
-// blocks reports whether what is left of a task blocks the tasks that wait for it.
-func blocks(left *mirror.Task) bool {
-	return left != nil && (left.HasKey || left.Failed != mirror.NotFailed)
+// left returns the tasks of a blocker that have left a failure mark, and whether it
+// blocks those that wait for it.
+func left(blocker string, tasks *mirror.Tasks) (failed []string, blocks bool) {
+	if job, all := depend.Tree(blocker); all {
+		return tasks.FailedBelow(job), tasks.Below(job) > 0
+	}
+	t := tasks.Remains(blocker)
+	if t != nil && t.Failed != mirror.NotFailed {
+		failed = []string{blocker}
+	}
+	return failed, t.Blocks()
 }

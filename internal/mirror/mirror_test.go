@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -105,6 +106,25 @@ func equal(t rapid.TB, got, want *Tasks) {
 			t.Fatalf("%s is %+v, want %+v", id, g, w)
 		}
 	}
+	for _, job := range []string{"a", "a|b", "b"} {
+		if below, failed := belowIn(want, job); got.Below(job) != below || !slices.Equal(got.FailedBelow(job), failed) {
+			t.Fatalf("below %s are %d, of which failed %q; want %d, %q", job, got.Below(job), got.FailedBelow(job), below, failed)
+		}
+	}
+}
+
+// belowIn counts the tasks of a copy that are below a job.
+func belowIn(m *Tasks, job string) (below int, failed []string) {
+	for id, t := range m.tasks {
+		if !strings.HasPrefix(id, job+"|") || !t.HasKey && t.Failed == NotFailed {
+			continue
+		}
+		if below++; t.Failed != NotFailed {
+			failed = append(failed, id)
+		}
+	}
+	slices.Sort(failed)
+	return below, failed
 }
 
 // summed computes the summary of a copy from its tasks.
@@ -152,13 +172,15 @@ func TestTasks_M10_ACopyThatAppliesAWatchEqualsAListing(t *testing.T) {
 
 // change makes one random change below tasks/.
 func change(t *rapid.T, b broker.Broker, s keys.Space, session broker.SessionID) {
-	id := rapid.SampledFrom([]string{"a", "ab", "a|b", "a-1"}).Draw(t, "task")
+	id := rapid.SampledFrom([]string{"a", "ab", "a|b", "a|b|c", "a-1"}).Draw(t, "task")
 	ops := map[string]broker.Op{
 		"submit":          broker.Put(s.Task(id), []byte(rapid.SampledFrom([]string{"", `{"type":"x"}`}).Draw(t, "spec"))),
 		"props":           broker.Put(s.Props(id), []byte("1")),
 		"claim":           broker.PutSession(s.Owner(id), []byte(`{"node":"n"}`), session),
 		"release":         broker.Delete(s.Owner(id)),
 		"handover":        broker.Put(s.Handover(id), []byte(rapid.SampledFrom([]string{`{"node":"m"}`, "{"}).Draw(t, "to"))),
+		"fail":            broker.Put(s.Failed(id), []byte(`{"state":"failed"}`)),
+		"forget":          broker.Delete(s.Failed(id)),
 		"delete handover": broker.Delete(s.Handover(id)),
 		"delete props":    broker.Delete(s.Props(id)),
 		"delete":          broker.Delete(s.Task(id)),

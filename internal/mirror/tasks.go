@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"hash/maphash"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
 )
 
@@ -83,6 +85,10 @@ func (t *Task) Exists() bool { return t.HasKey || t.HasProps }
 // wait for it are to be killed. A task of which nothing is known, nil, has not.
 func (t *Task) Skips() bool { return t != nil && t.Failed == FailedSkips && !t.HasKey }
 
+// Blocks reports whether a task, or what is left of it, blocks those that wait for it. A
+// task of which nothing is known, nil, does not.
+func (t *Task) Blocks() bool { return t != nil && (t.HasKey || t.Failed != NotFailed) }
+
 // CreatedAs returns the revision at which the task's own key was created, or its
 // properties if propsOnly; zero if that does not exist. It distinguishes a task from
 // another that was submitted under its ID later.
@@ -109,8 +115,9 @@ type Tasks struct {
 	keep     Keep
 	revision broker.Revision
 	tasks    map[string]*Task
-	// owned counts the existing tasks by owner.
-	owned map[string]int
+	// owned counts the existing tasks by owner, below those that block others by each job
+	// above them.
+	owned, below map[string]int
 	// failedAt has the revisions at which failures were marked.
 	failedAt map[string]broker.Revision
 	// handovers has the handover notes, by task. There are few.
@@ -183,7 +190,7 @@ func ClaimSum(id string, created, token broker.Revision) uint64 {
 
 // NewTasks returns an empty copy.
 func NewTasks(space keys.Space, keep Keep) *Tasks {
-	return &Tasks{space: space, keep: keep, tasks: map[string]*Task{}, owned: map[string]int{},
+	return &Tasks{space: space, keep: keep, tasks: map[string]*Task{}, owned: map[string]int{}, below: map[string]int{},
 		failedAt: map[string]broker.Revision{}, handovers: map[string]handover{}, names: map[string]string{}}
 }
 
@@ -277,7 +284,7 @@ func (m *Tasks) Reset(snapshot *Snapshot) []string {
 	}
 	before := m.tasks
 	m.tasks, m.owned, m.failedAt, m.handovers = next.tasks, next.owned, next.failedAt, next.handovers
-	m.sums, m.names = next.sums, next.names
+	m.sums, m.names, m.below = next.sums, next.names, next.below
 	m.revision = snapshot.Revision
 	var changed []string
 	known := 0
@@ -361,6 +368,13 @@ func (m *Tasks) count(t *Task, by int) {
 	if t.Owned() && t.Session == m.keep.Mine {
 		m.sums.Claims ^= ClaimSum(t.ID, t.Created, t.Token)
 	}
+	if t.Blocks() && strings.Contains(t.ID, depend.Separator) {
+		for _, job := range depend.Ancestors(t.ID) {
+			if m.below[job] += by; m.below[job] == 0 {
+				delete(m.below, job)
+			}
+		}
+	}
 	if !t.Exists() || !t.Owned() {
 		return
 	}
@@ -429,6 +443,23 @@ func (m *Tasks) HasNote(id string) bool {
 
 // FailedAt returns the revision at which a failure was marked, zero if there is none.
 func (m *Tasks) FailedAt(id string) broker.Revision { return m.failedAt[id] }
+
+// Below returns how many of the tasks below a job block those that wait for them.
+func (m *Tasks) Below(job string) int { return m.below[job] }
+
+// FailedBelow returns the tasks below a job that have left a failure mark, sorted.
+func (m *Tasks) FailedBelow(job string) (failed []string) {
+	if m.below[job] == 0 {
+		return nil
+	}
+	for id := range m.failedAt {
+		if depend.IsBelow(id, job) {
+			failed = append(failed, id)
+		}
+	}
+	slices.Sort(failed)
+	return failed
+}
 
 // failure parses a failure mark.
 func (m *Tasks) failure(id string, e broker.Event) Failure {

@@ -83,7 +83,7 @@ func (b *Board) Changed(id string, now time.Time) {
 		delete(b.holds, id)
 	}
 	if t == nil || !t.HasKey {
-		b.candidates.freed(id, b.tasks.Remains(id).Skips())
+		b.candidates.freed(id, b.tasks)
 	}
 	if c := b.flights[id]; c != nil {
 		c.changed = true

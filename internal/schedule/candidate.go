@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/kind"
+	"github.com/windlass-go/windlass/internal/mirror"
 )
 
 // Candidate is a task that no node holds, as this node sees it.
@@ -98,8 +100,10 @@ type candidates struct {
 	due  Times
 	// doubts is the number of doubted candidates.
 	doubts int
-	// waiters has the candidates that wait for the end of a task, by that task.
-	waiters map[string]map[string]struct{}
+	// waiters has the candidates that wait for the end of a task, or of all below a job, by
+	// their blockers. forTrees counts those that wait for all below some job.
+	waiters  map[string]map[string]struct{}
+	forTrees int
 	// refusedByBalancer is set if the balancer refused some since it was last asked
 	// about all of them, which is repeated at retryAt at the earliest.
 	refusedByBalancer bool
@@ -210,6 +214,7 @@ func (cs *candidates) drop(c *Candidate) {
 				delete(cs.waiters, b)
 			}
 		}
+		cs.countTrees(c, -1)
 	}
 	delete(cs.byID, c.ID)
 	c.soon = false
@@ -231,14 +236,33 @@ func (cs *candidates) wait(c *Candidate, waitsFor string) {
 		}
 		cs.waiters[b][c.ID] = struct{}{}
 	}
+	cs.countTrees(c, +1)
+}
+
+func (cs *candidates) countTrees(c *Candidate, by int) {
+	if slices.ContainsFunc(c.Blockers, depend.IsTree) {
+		cs.forTrees += by
+	}
 }
 
 // freed checks again what the end of a task can change: the candidates that are known
 // to wait for it and, if it skips those that wait, all others that are not to be killed
 // already. A check looks at all blockers, of which there may be thousands.
-func (cs *candidates) freed(id string, skips bool) {
-	for waiter := range cs.waiters[id] {
-		if c := cs.byID[waiter]; c.waitsFor == id || c.Skipped == id || skips && c.Skipped == "" {
+func (cs *candidates) freed(id string, tasks *mirror.Tasks) {
+	skips := tasks.Remains(id).Skips()
+	cs.free(id, id, skips, true)
+	if cs.forTrees == 0 {
+		return
+	}
+	for _, job := range depend.Ancestors(id) {
+		cs.free(depend.AllBelow(job), id, skips, tasks.Below(job) == 0)
+	}
+}
+
+// free is freed for one blocker that a task belongs to, which may have ended with it.
+func (cs *candidates) free(blocker, id string, skips, ended bool) {
+	for waiter := range cs.waiters[blocker] {
+		if c := cs.byID[waiter]; ended && c.waitsFor == blocker || c.Skipped == id || skips && c.Skipped == "" {
 			cs.lookSoon(c)
 		}
 	}

@@ -159,6 +159,7 @@ func CheckNeeds(tasks []windlass.Submission) (index int, err error) {
 			waits[t.ID] = append(waits[t.ID], needs...)
 		}
 	}
+	depend.AddTrees(waits)
 	path := depend.AnyCycle(waits)
 	if path == nil {
 		return 0, nil

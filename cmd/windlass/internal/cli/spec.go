@@ -22,7 +22,7 @@ type specFlags struct {
 func (f *specFlags) register(cmd *cobra.Command) {
 	flags, s := cmd.Flags(), &f.given
 	flags.IntVar(&s.Priority, "priority", 0, "higher is claimed first, from -1000 to 1000")
-	flags.StringSliceVar(&s.Needs, "needs", nil, "tasks that must be done before this one starts")
+	flags.StringSliceVar(&s.Needs, "needs", nil, "tasks that must be done before this one starts; JOB|* is the job and all below it")
 	flags.StringVar(&f.notBefore, "not-before", "", "earliest time to start: RFC 3339, or a duration from now")
 	flags.IntVar(&s.Weight, "weight", 0, "how much of a node's share and capacity it takes, 1 to 1000; default 1")
 	flags.StringToStringVar(&s.Require, "require", nil, "label that a node must have, as key=value; zone=Z for its zone; repeatable")

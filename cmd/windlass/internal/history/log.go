@@ -49,7 +49,7 @@ type Log struct {
 	Observer *Observer
 	// Unannounced skips I5 and I12, for a caller that announces nothing.
 	Unannounced bool
-	// Conditions is for how many of the tasks that a task waits for its claim has
+	// Conditions is for how many of the tasks that a task names as its needs its claim has
 	// conditions. Of the others those that were there at the grant must have ended when
 	// a handler begins: see Begins.
 	Conditions int
@@ -473,5 +473,23 @@ func (l *Log) takeState(e broker.Event, t *task) {
 	}
 }
 
-// blockers returns the tasks that a task waits for.
-func (t *task) blockers(id string) []string { return depend.Blockers(id, t.needs) }
+// blockers returns the tasks that a task waits for, and how many of them it names: the
+// others are those that are below a job of which it needs all.
+func (l *Log) blockers(id string) (all []string, named int) {
+	var trees []string
+	for _, b := range depend.Blockers(id, l.task(id).needs) {
+		if job, below := depend.Tree(b); below {
+			trees = append(trees, job)
+		} else {
+			all = append(all, b)
+		}
+	}
+	named = len(all)
+	for other := range l.tasks {
+		if slices.ContainsFunc(trees, func(job string) bool { return depend.IsBelow(other, job) }) {
+			all = append(all, other)
+		}
+	}
+	slices.Sort(all[named:])
+	return all, named
+}

@@ -51,7 +51,7 @@ func (l *Log) checkForgotten(id string, group []broker.Event) {
 		return
 	}
 	for other, t := range l.tasks {
-		if t.exists && time.Since(t.since) > forgetLate && slices.Contains(t.blockers(other), id) {
+		if blockers, _ := l.blockers(other); t.exists && time.Since(t.since) > forgetLate && slices.Contains(blockers, id) {
 			l.complain("Z11: that %q failed is forgotten while %q waits for it", id, other)
 		}
 	}
@@ -64,12 +64,13 @@ func (l *Log) checkBlockers(id string, token broker.Revision) {
 	var wrong []string
 	mayKill := false
 	late := map[string]broker.Revision{}
-	for i, b := range l.task(id).blockers(id) {
+	blockers, named := l.blockers(id)
+	for i, b := range blockers {
 		blocker := l.tasks[b]
 		if blocker == nil || !blocker.exists && !blocker.failed.there {
 			continue
 		}
-		if mayKill = mayKill || blocker.failed.skips; i < l.Conditions {
+		if mayKill = mayKill || blocker.failed.skips; i < min(named, l.Conditions) {
 			wrong = append(wrong, blocker.keeps(id, b, "is granted"))
 		} else {
 			late[b] = blocker.created
@@ -147,7 +148,8 @@ func (l *Log) Blockers(id string) (all []Blocker) {
 	if t == nil || !t.exists {
 		return nil
 	}
-	for _, b := range t.blockers(id) {
+	blockers, _ := l.blockers(id)
+	for _, b := range blockers {
 		if other := l.tasks[b]; other != nil && (other.exists || other.failed.there) {
 			all = append(all, Blocker{b, other.exists, other.failed.there, other.failed.skips})
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -88,8 +89,15 @@ type jobData struct {
 	N int `json:"n"`
 }
 
+// treeOf returns the number of the tree of a job.
+func treeOf(id string) (n int) {
+	_, _ = fmt.Sscanf(id, jobPrefix+"%d", &n) // every ID has one
+	return n
+}
+
 // spec draws the spec of a job. The jobs that it needs were submitted before, and are
-// neither above nor below it.
+// neither above nor below it. None is of a later tree, and of an earlier one it may need
+// all, so that jobs that come below that later make no cycle.
 func (j *jobs) spec(id string, before []string) windlass.Spec {
 	s := windlass.Spec{Job: true, Type: id[strings.LastIndex(id, "_")+1:], Priority: j.random.IntN(3)}
 	s.OnFailure = pick(j.random, "", windlass.FailureBlocks, windlass.FailureSkips, windlass.FailureSkips, windlass.FailureRuns)
@@ -99,8 +107,14 @@ func (j *jobs) spec(id string, before []string) windlass.Spec {
 			break
 		}
 		need := before[len(before)-1-j.random.IntN(min(len(before), 15))]
-		if !strings.HasPrefix(id, need+jobBar) && !strings.HasPrefix(need, id+jobBar) && !slices.Contains(s.Needs, need) {
+		if !strings.HasPrefix(id, need+jobBar) && !strings.HasPrefix(need, id+jobBar) && !slices.Contains(s.Needs, need) && treeOf(need) <= treeOf(id) {
 			s.Needs = append(s.Needs, need)
+		}
+	}
+	if n := hash("below " + id); n%6 == 0 && len(before) > 0 {
+		need := before[int(n/6)%len(before)]
+		if root, _, _ := strings.Cut(need, jobBar); treeOf(need) < treeOf(id) {
+			s.Needs = append(s.Needs, depend.AllBelow(root))
 		}
 	}
 	if j.random.IntN(15) == 0 {

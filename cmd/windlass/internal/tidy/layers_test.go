@@ -32,18 +32,19 @@ var layers = map[string][]string{
 	"internal/zksuite":                         {"broker", "broker/zookeeper", "broker/zookeeper/zktest"},
 	// Machinery.
 	"session":           {"broker", "internal/clock", "internal/pause"},
-	"internal/mirror":   {"broker", "internal/keys", "internal/pause"},
+	"internal/mirror":   {"broker", "internal/depend", "internal/keys", "internal/pause"},
 	"internal/kind":     {"broker", "placement", "internal/keys", "internal/depend", "internal/mirror"},
-	"internal/schedule": {"broker", "placement", "internal/heap", "internal/kind", "internal/mirror"},
+	"internal/schedule": {"broker", "placement", "internal/depend", "internal/heap", "internal/kind", "internal/mirror"},
 	"internal/deaths":   {"broker", "internal/mirror"},
 	"internal/layout":   {"broker", "internal/keys"},
+	"internal/subtree":  {"broker", "internal/depend", "internal/keys"},
 	"internal/results":  {"broker", "statemachine", "internal/keys"},
 	"election":          {"broker", "session", "internal/keys", "internal/layout", "internal/mirror", "internal/pause"},
-	"coordinator":       {"broker", "statemachine", "internal/keys", "internal/mirror"},
+	"coordinator":       {"broker", "statemachine", "internal/depend", "internal/keys", "internal/mirror", "internal/subtree"},
 	"internal/outbox":   {"coordinator"},
 	// The node with its client. It imports no adapter.
 	".": {"broker", "statemachine", "placement", "session", "coordinator", "election",
-		"internal/changes", "internal/deaths", "internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/meter", "internal/outbox", "internal/pause", "internal/results", "internal/stored", "internal/shorten", "internal/heap"},
+		"internal/changes", "internal/deaths", "internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/meter", "internal/outbox", "internal/pause", "internal/results", "internal/stored", "internal/shorten", "internal/subtree", "internal/heap"},
 	// Edges: they import no store but windlasstest's; tree is built on the node's machinery as well.
 	"balancer":                       {"."},
 	"observe/metrics":                {".", "broker", "coordinator", "election", "session", "internal/stamp"},
@@ -54,7 +55,7 @@ var layers = map[string][]string{
 	// What checks a whole cluster.
 	"cmd/windlass/internal/history": {"broker", "statemachine", "internal/keys", "internal/depend"},
 	"cmd/windlass/internal/simulation": {".", "broker", "broker/faulty", "broker/etcd", "broker/etcd/embedded", "coordinator", "election", "session", "statemachine",
-		"windlasstest", "internal/clock", "cmd/windlass/internal/doctor", "cmd/windlass/internal/history", "internal/keys"},
+		"windlasstest", "internal/clock", "cmd/windlass/internal/doctor", "cmd/windlass/internal/history", "internal/depend", "internal/keys"},
 	// Wiring.
 	"cmd/windlass/internal/doctor": {".", "broker", "coordinator", "session", "statemachine", "internal/shorten", "internal/view",
 		"internal/deaths", "internal/depend", "internal/keys", "internal/kind", "internal/layout", "internal/mirror", "internal/pause"},

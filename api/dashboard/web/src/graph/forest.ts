@@ -38,6 +38,8 @@ export interface Row {
 }
 
 const separator = "|";
+/** What follows the ID of a job in a need of all below it. */
+const allBelow = "|*";
 
 /** The name and type of a job by its part of the path; undefined if no job has it. */
 export function segmentOf(segment: string): { name: string; type: string } | undefined {
@@ -108,7 +110,7 @@ export function drawingOf(jobs: readonly Job[], needs: ReadonlyMap<string, reado
   const drawn = new Set(edges.map((e) => `${e.from}\n${e.to}`));
   for (const j of jobs) {
     for (const need of needs.get(j.id) ?? []) {
-      const from = at.get(need);
+      const from = at.get(need.endsWith(allBelow) ? need.slice(0, -allBelow.length) : need);
       const to = at.get(j.id);
       if (!from || !to || from === to || drawn.has(`${from}\n${to}`)) continue;
       drawn.add(`${from}\n${to}`);

@@ -164,13 +164,27 @@ function Life({ task, waits }: { task: Task | undefined; waits: string }): JSX.E
   );
 }
 
+/** How many of the tasks that one waits for are named. */
+const namedMax = 20;
+
+/** Links to tasks, the first ones of very many. "|*" after a job's ID stands for all below it. */
+function Links({ ids }: { ids: readonly string[] }): JSX.Element {
+  const more = ids.length - namedMax;
+  return (
+    <>
+      {ids.slice(0, namedMax).map((id) => <a key={id} class="tag" href={taskHref(id.replace(/\|\*$/, ""))}>{id}</a>)}
+      {more > 0 && <span class="muted"> and {more} more</span>}
+    </>
+  );
+}
+
 function Why({ e, status }: { e: Explanation; status: Status }): JSX.Element {
   return (
     <Card title={status === "running" ? "Why it runs there" : "Why it does not run"}>
       <p class="why">{e.why}</p>
       {e.decision && !e.why.includes(e.decision) && <p class="muted">{e.decision}</p>}
       {e.last_error && <p class="note bad">{e.last_error}</p>}
-      {(e.blocked_by ?? []).length > 0 && <p>Waits for {e.blocked_by?.map((id) => <a key={id} class="tag" href={taskHref(id)}>{id}</a>)}</p>}
+      {(e.blocked_by ?? []).length > 0 && <p>Waits for <Links ids={e.blocked_by ?? []} /></p>}
       {(e.nodes ?? []).length > 0 && (
         <table class="plain">
           <thead><tr><th>Node</th><th>Would take it</th><th>Why</th></tr></thead>
@@ -222,7 +236,7 @@ function Facts({ d }: { d: TaskDetail }): JSX.Element {
     ["Told to", d.command ? `${d.command.message}${d.command.until ? ` until ${time(d.command.until)}` : ""}, not done yet` : ""], ["Wakes up", d.until ? time(d.until) : ""], ["Not before", d.not_before ? time(d.not_before) : ""],
     ["Priority", String(d.priority)], ["Weight", d.weight ? String(d.weight) : ""], ["Failures", d.failures_max ? `${d.failures ?? 0}; ${d.failures_max} end it` : d.failures ? String(d.failures) : ""],
     ["Restarts", d.restarts && restartsText(d.restarts, Date.now())],
-    ["Needs", s?.needs?.length ? <>{s.needs.map((n) => <a key={n} class="tag" href={taskHref(n)}>{n}</a>)}</> : ""],
+    ["Needs", s?.needs?.length ? <Links ids={s.needs} /> : ""],
     ["Requires", pairs(s?.require)], ["Prefers", pairs(s?.prefer)], ["Pinned to", s?.node], ["Group", s?.group],
     ["Tags", Object.keys(d.tags ?? {}).length ? <>{Object.entries(d.tags ?? {}).map(([k, v]) => <a key={k} class="tag" title="All tasks with this tag" href={`#/tasks?${queryOf({ ...noFilter, tags: [`${k}=${v}`] })}`}>{k}={v}</a>)}</> : ""],
     ["Timeout", s?.timeout], ["Retries", s?.retry ? Object.entries(s.retry).map(([name, v]) => `${name} ${v}`).join(", ") : ""], ["On failure", s?.on_failure],
