@@ -3,6 +3,7 @@ package windlass
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/election"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
@@ -181,19 +183,26 @@ func (c *Client) ended(ctx context.Context, f Filter) ([]endedTask, error) {
 func (c *Client) spareLive(ctx context.Context, byID map[string]*endedTask, left func(id string) bool) error {
 	var failed []string
 	needed := map[string]bool{}
+	need := func(id string, spec []byte) {
+		for _, b := range depend.Blockers(id, needsOf(spec)) { // of an unreadable one the ancestors
+			needed[b] = true
+		}
+	}
 	for page, err := range c.broker.List(ctx, c.space.Tasks()) {
 		if err != nil {
 			return err
 		}
 		for _, kv := range page.KVs {
 			p := c.space.Parse(kv.Key)
-			if p.Kind == keys.Task {
-				spec, _ := parseSpec(kv.Value) // an unreadable task needs at least its ancestors
-				for _, b := range depend.Blockers(p.Name, spec.Needs) {
-					needed[b] = true
+			switch p.Kind {
+			case keys.Task:
+				need(p.Name, kv.Value)
+			case keys.Requeue: // as which the task runs again
+				var again coordinator.Requeue
+				if json.Unmarshal(kv.Value, &again) == nil {
+					need(p.Name, again.Spec)
 				}
-			}
-			if p.Kind == keys.Failed {
+			case keys.Failed:
 				failed = append(failed, p.Name)
 			}
 			switch {

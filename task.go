@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,10 +36,19 @@ import (
 // results of the others. Retention and Client.Prune keep what a live task needs, but not
 // what was deleted, never submitted, or forgotten before the task came.
 func (c *Claim) Results(ctx context.Context, ids ...string) (map[string]json.RawMessage, error) {
-	if len(ids) == 0 {
-		ids = depend.Blockers(c.id, c.kind.Spec.Needs)
+	if len(ids) > 0 {
+		return readResults(ctx, c.in.config.Broker, c.in.node.space, ids)
 	}
-	return readResults(ctx, c.in.config.Broker, c.in.node.space, ids)
+	found, err := readResults(ctx, c.in.config.Broker, c.in.node.space, depend.Blockers(c.id, c.kind.Spec.Needs))
+	if lost, ok := errors.AsType[*NotFoundError](err); ok {
+		// An ancestor that was never queued does not block, and has no result to lose.
+		above := depend.Ancestors(c.id)
+		lost.IDs = slices.DeleteFunc(lost.IDs, func(id string) bool { return slices.Contains(above, id) })
+		if len(lost.IDs) == 0 {
+			return found, nil
+		}
+	}
+	return found, err
 }
 
 // Results returns the results that the handlers of tasks left, by task ID. Tasks

@@ -1,5 +1,5 @@
-// Package results reads the results that tasks have left, and tells a task without a result
-// from one of which nothing is kept.
+// Package results reads the results that tasks have left, and distinguishes a task without a
+// result from one that is no longer stored.
 package results
 
 import (

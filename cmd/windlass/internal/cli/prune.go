@@ -27,9 +27,9 @@ func (a *app) taskPruneCommand() *cobra.Command {
 		Long: `Forget tasks that have ended, with their results and histories: those that ended
 longer ago than --older-than, and those that are not among the latest --keep of
 what is selected. Without --type and --status, what deleted tasks left behind goes
-as well. Live tasks are never touched. What a live task needs stays until that task
-has ended: it may read the result. What has failed stays as long as a live task waits
-for it; with --unblock it goes, and those that waited run.
+as well. Live tasks are never touched. Ended tasks that a live task needs are kept
+until it has ended, since it may read their results. What has failed stays as long as
+a live task waits for it; with --unblock it goes, and those that waited run.
 
 Nodes can do the same by themselves; see --retention-age of "windlass node".`,
 		Example: `  windlass task prune --older-than 168h --dry-run

@@ -250,3 +250,34 @@ func TestResults_NamesTheTasksOfWhichNothingIsKept(t *testing.T) {
 		}
 	})
 }
+
+// A held task is to run again, with a need that has ended long before.
+func TestResults_NoRetentionForgetsWhatARequeuedTaskWillNeed(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		release, read := make(chan struct{}), make(chan string, 2)
+		c.join("n", func(cfg *windlass.Config) { cfg.Retention = windlass.Retention{Age: time.Minute} }, handlers(map[string]run{
+			"leaves": func(_ context.Context, claim *windlass.Claim) error { return claim.SetResult(claim.ID()) },
+			"reads": func(ctx context.Context, claim *windlass.Claim) error {
+				if len(claim.Spec().Needs) == 0 {
+					<-release
+				}
+				results, err := claim.Results(ctx)
+				read <- fmt.Sprintf("%s %v", results, err)
+				return nil
+			},
+		}))
+		c.Submit(windlass.Submission{ID: "leaf", Spec: windlass.Spec{Type: "leaves"}})
+		// Nothing of the name of its ancestor was ever queued.
+		c.Submit(windlass.Submission{ID: "never_x|again", Spec: windlass.Spec{Type: "reads"}})
+		c.Advance(time.Second)
+		c.Submit(windlass.Submission{ID: "never_x|again", Spec: windlass.Spec{Type: "reads", Needs: []string{"leaf"}}, Requeue: true})
+		c.Advance(5 * time.Minute)
+		close(release)
+		c.WaitFor(time.Minute, "never_x|again", windlass.StatusCompleted)
+		for _, want := range []string{`map[] <nil>`, `map[leaf:"leaf"] <nil>`} {
+			if got := <-read; got != want {
+				t.Errorf("it reads %s, want %s", got, want)
+			}
+		}
+	})
+}
