@@ -105,9 +105,9 @@ func (s *scanner) array(t reflect.Type, depth int) (path string, ok bool) {
 	}
 	for i := 0; ; i++ {
 		if path, ok = s.value(t, depth+1); path != "" {
-			return "[" + strconv.Itoa(i) + "]" + path, false
+			return below("["+strconv.Itoa(i)+"]", path), false
 		}
-		if !ok || !s.separator(']') {
+		if !ok || !s.separator() {
 			return "", ok && s.closed(']')
 		}
 	}
@@ -135,17 +135,17 @@ func (s *scanner) object(t reflect.Type, depth int) (path string, ok bool) {
 			return member(name), false
 		}
 		if path, ok = s.value(typeOf(t, name), depth+1); path != "" {
-			return member(name) + path, false
+			return below(member(name), path), false
 		}
-		if !ok || !s.separator('}') {
+		if !ok || !s.separator() {
 			return "", ok && s.closed('}')
 		}
 	}
 }
 
-// separator reads a comma, if it does not come to the end.
-func (s *scanner) separator(end byte) bool {
-	if c := s.blank(); c != ',' || c == end {
+// separator reads a comma, if there is one.
+func (s *scanner) separator() bool {
+	if s.blank() != ',' {
 		return false
 	}
 	s.rest = s.rest[1:]
@@ -159,6 +159,21 @@ func (s *scanner) closed(end byte) bool {
 	}
 	s.rest = s.rest[1:]
 	return true
+}
+
+// pathBytesMax limits a path; the outer part of a longer one is left out. Joining the names
+// of 10,000 levels would take a time that grows with the square of the value.
+const pathBytesMax = 1 << 10
+
+// below is the path of a member within another.
+func below(outer, path string) string {
+	switch {
+	case strings.HasPrefix(path, "…"):
+		return path
+	case len(outer)+len(path) > pathBytesMax:
+		return "…" + path
+	}
+	return outer + path
 }
 
 // member is the part of a path for a member.

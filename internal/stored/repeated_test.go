@@ -113,3 +113,12 @@ func TestOnce_KnowsTheFieldsOfATypeThatReadsItselfByTheirExactNames(t *testing.T
 		t.Errorf("a raw message has the fields of %v", got)
 	}
 }
+
+func TestRepeated_APathIsNotLongerThanItMayBeHoweverDeep(t *testing.T) {
+	const levels = 9990
+	name := strings.Repeat("n", 50)
+	value := strings.Repeat(`{"`+name+`":`, levels) + `{"x":1,"x":2}` + strings.Repeat("}", levels)
+	if path := Repeated([]byte(value), nil); len(path) > 2*pathBytesMax || !strings.HasPrefix(path, "…") || !strings.HasSuffix(path, "."+name+".x") {
+		t.Errorf("%d bytes: %.100s", len(path), path)
+	}
+}
