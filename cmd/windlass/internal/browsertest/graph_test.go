@@ -54,6 +54,8 @@ func TestDashboard_TheGraphFitsWhenItChangesUntilSomebodyMovesIt(t *testing.T) {
 	mine := value[string](b, where)
 	s.submit("nobody", "second_nobody")
 	b.sees(fmt.Sprintf(`document.querySelectorAll(".vertex").length === %d`, most+4), "one more")
+	s.submit("nobody", "third_nobody") // once it is drawn, a fit after the one before would have been seen
+	b.sees(fmt.Sprintf(`document.querySelectorAll(".vertex").length === %d`, most+5), "and another")
 	b.sees(where+" === "+quoted(mine), "what was chosen")
 	b.push(".zoom", "Fit")
 	b.sees(allInSight, "all of it, when asked")

@@ -1,5 +1,5 @@
-// Package repeats keeps a log readable while one thing goes wrong again and again: of a
-// warning or error that is repeated it passes on the first, and later the latest with a count.
+// Package repeats keeps a log readable while one thing goes wrong again and again. It passes
+// on the first of repeated warnings or errors, and later the latest one with a count.
 package repeats
 
 import (
@@ -17,15 +17,16 @@ import (
 const (
 	// Every is how often a message is passed on that is repeated all the time.
 	Every = 5 * time.Minute
-	// MessagesMax limits how many messages are remembered. While there are more, new ones
-	// are passed on however often they come.
+	// MessagesMax limits how many messages are remembered. A new one then takes the place
+	// of one that has not come again.
 	MessagesMax = 1000
 )
 
 // Handler passes records on to another handler. Two are the same message if level, text and
-// attributes are the same. Of an error of the broker only what went wrong counts, not with
-// which key: an outage hits all tasks, and is one thing. Records below warnings are all passed
-// on.
+// attributes are the same. Times and durations do not count. Of an error of the broker only
+// what went wrong counts, not with which key: an outage hits all tasks, and is one thing. A
+// value that the broker never takes concerns its own task. Records below warnings are all
+// passed on.
 //
 // It has no timer: the count of what was held back comes with the first record, of whatever
 // kind, after Every.
@@ -104,6 +105,9 @@ func (s *seen) first(text string, r slog.Record, to slog.Handler) bool {
 		m.latest, m.to = r.Clone(), to
 		return false
 	}
+	if m == nil && len(s.messages) >= MessagesMax {
+		s.forgetOne()
+	}
 	if m != nil || len(s.messages) < MessagesMax {
 		s.messages[text] = &message{at: r.Time}
 		if s.due.IsZero() {
@@ -111,6 +115,16 @@ func (s *seen) first(text string, r slog.Record, to slog.Handler) bool {
 		}
 	}
 	return true
+}
+
+// forgetOne makes room by forgetting a message that did not come again, if there is one.
+func (s *seen) forgetOne() {
+	for text, m := range s.messages {
+		if m.repeated == 0 {
+			delete(s.messages, text)
+			return
+		}
+	}
 }
 
 // overdue returns the messages that were held back for long enough, and forgets those that
@@ -151,8 +165,12 @@ func (h *Handler) text(r slog.Record) string {
 
 func write(b *strings.Builder, a slog.Attr) {
 	text := a.Value.String()
+	switch a.Value.Kind() {
+	case slog.KindTime, slog.KindDuration:
+		text = "" // when, and how long it took, differ each time
+	}
 	if err, ok := a.Value.Any().(error); ok {
-		if e, ok := errors.AsType[*broker.Error](err); ok {
+		if e, ok := errors.AsType[*broker.Error](err); ok && !errors.Is(e.Kind, broker.ErrTooLarge) && !errors.Is(e.Kind, broker.ErrInvalid) {
 			text = fmt.Sprint(e.Kind, e.Cause)
 		}
 	}

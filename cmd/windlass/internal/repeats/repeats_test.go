@@ -116,12 +116,28 @@ func TestHandler_RemembersSoManyMessages(t *testing.T) {
 	for i := range 3 * MessagesMax {
 		w.log(t, w, slog.LevelWarn, fmt.Sprint(i))
 	}
-	if n := len(w.seen.messages); n != MessagesMax || strings.Count(w.out.String(), "\n") != 3*MessagesMax {
+	for range 3 {
+		w.log(t, w, slog.LevelWarn, "again")
+	}
+	if n := len(w.seen.messages); n != MessagesMax || strings.Count(w.out.String(), "\n") != 3*MessagesMax+1 {
 		t.Errorf("it remembers %d", n)
 	}
 	w.when = w.when.Add(Every)
 	w.log(t, w, slog.LevelInfo, "later")
+	w.when = w.when.Add(Every)
+	w.log(t, w, slog.LevelInfo, "later")
 	if n := len(w.seen.messages); n != 0 {
 		t.Errorf("it still remembers %d", n)
+	}
+}
+
+func TestHandler_TimesMakeNoOtherMessageAndRefusedValuesDo(t *testing.T) {
+	w := newLog()
+	for i := range 3 {
+		w.log(t, w, slog.LevelWarn, "backs off", slog.Time("until", w.when.Add(time.Duration(i))), slog.Duration("took", time.Duration(i)))
+		w.log(t, w, slog.LevelWarn, "trouble", slog.Any("error", fmt.Errorf("task %d: %w", i, broker.NewError("commit", "k", broker.ErrTooLarge, nil))))
+	}
+	if text := w.out.String(); strings.Count(text, "backs off") != 1 || strings.Count(text, "trouble") != 3 {
+		t.Errorf("the log is\n%s", text)
 	}
 }
