@@ -89,11 +89,13 @@ type Claim struct {
 	read      broker.Revision
 	kind      *taskKind
 	claimedAt time.Time
-	// reason is why it was claimed. loopedAt is when the history was last told that what
-	// the handler runs keeps ending. Only the loop uses them.
-	reason   string
-	loopedAt time.Time
-	in       *incarnation // for what all its claims share
+	// reason is why it was claimed. restarted is whether the record of the claim may have
+	// restarts, and loopedAt is when the history was last told that what the handler runs
+	// keeps ending. Only the loop uses them.
+	reason    string
+	restarted bool
+	loopedAt  time.Time
+	in        *incarnation // for what all its claims share
 	// trace is nil without a tracer.
 	trace *claimTrace
 
@@ -408,9 +410,9 @@ func (c *Claim) Checkpoint(ctx context.Context, v any) error {
 }
 
 // Restarted records that the handler starts again what it runs, such as a process. Lists
-// show the latest call of the claim; the history has an entry when a loop begins. A handler
-// calls it for each restart, and once more with none in a row when that has lasted. It is
-// written as the history is, in the background.
+// show the latest call until the handler returns; the history has an entry when a loop begins.
+// A handler calls it for each restart, and once more with none in a row when that has lasted.
+// It is written as the history is, in the background.
 func (c *Claim) Restarted(restarts statemachine.Restarts) {
 	restarts.LastEnd = shorten.Line(restarts.LastEnd, statemachine.HistoryDetailBytesMax/2)
 	c.in.arrive(func() {

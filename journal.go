@@ -49,10 +49,8 @@ const loopEvery = time.Hour
 // restarted records how often a handler has started again what it runs. The history has only
 // that a loop begins: its restarts would push out what happened.
 func (j *journal) restarted(r *run, restarts statemachine.Restarts) {
-	record := coordinator.AuditRecord{
-		ID: r.claim.id, Token: r.claim.fencing,
-		Claimed: &coordinator.Record{ClaimedAt: r.claim.claimedAt.UTC(), Incarnation: j.incarnation, Reason: r.claim.reason, Restarts: &restarts},
-	}
+	r.claim.restarted = true
+	record := j.record(r, &restarts)
 	if restarts.InARow == statemachine.RestartsMany && restarts.LastAt.Sub(r.claim.loopedAt) >= loopEvery {
 		r.claim.loopedAt = restarts.LastAt
 		record.History = []statemachine.HistoryEntry{{
@@ -61,6 +59,23 @@ func (j *journal) restarted(r *run, restarts statemachine.Restarts) {
 		}}
 	}
 	j.Add(record)
+}
+
+// returned removes the restarts of a handler that has returned: a claim outlives its handler
+// while the task is paused or sleeps, and the next handler may have nothing to start again.
+func (j *journal) returned(r *run) {
+	if r.claim.restarted {
+		r.claim.restarted = false
+		j.Add(j.record(r, nil))
+	}
+}
+
+// record returns a record of a claim with its restarts, nil for none.
+func (j *journal) record(r *run, restarts *statemachine.Restarts) coordinator.AuditRecord {
+	return coordinator.AuditRecord{
+		ID: r.claim.id, Token: r.claim.fencing,
+		Claimed: &coordinator.Record{ClaimedAt: r.claim.claimedAt.UTC(), Incarnation: j.incarnation, Reason: r.claim.reason, Restarts: restarts},
+	}
 }
 
 // stored records the state that was stored.

@@ -26,6 +26,7 @@ func (in *incarnation) exited(x exit) {
 	r.handle, r.returned = nil, in.node.momentOf(x.at)
 	in.timeouts.Remove(x.id)
 	in.board.LoadFell()
+	in.out.audit.returned(r)
 	// A run that was stopped because its type is paused stays here, unless it was to
 	// leave as well.
 	rests := errors.Is(r.cause, ErrTypePaused) && r.dequeued == nil && !r.departing && !in.closing

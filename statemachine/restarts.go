@@ -2,8 +2,8 @@ package statemachine
 
 import "time"
 
-// Restarts says how often the handler of a task has started again what it runs, within one
-// claim. It is for people; nothing is decided by it.
+// Restarts says how often the handler of a task has started again what it runs, since its
+// start. It is for people; nothing is decided by it.
 type Restarts struct {
 	// Count is how often, InARow how often since what it runs has lasted for long.
 	Count  int `json:"count"`

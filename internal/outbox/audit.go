@@ -74,7 +74,7 @@ func (q *AuditQueue) Due(now time.Time, closing, busy bool) time.Time {
 	return latest(q.begunAt.Add(auditPause), q.BusyAt.Add(auditQuiet), wake)
 }
 
-// happened returns when the first of what a record tells has happened.
+// happened returns the time of the first event in a record.
 func happened(n coordinator.AuditRecord) time.Time {
 	switch {
 	case len(n.History) > 0:

@@ -14,7 +14,7 @@ const (
 	restartReset = time.Minute
 )
 
-// restarts counts how often a command was started again within a claim.
+// restarts counts how often a command was started again since the start of the handler.
 type restarts struct {
 	statemachine.Restarts
 	pause time.Duration // the latest

@@ -263,7 +263,7 @@ func TestHistory_NamesWhoSentACommandAndACordonWhoMadeIt(t *testing.T) {
 }
 
 // A handler may start a process again and again: lists show how often, and the history that it
-// began, once.
+// began, once. They are those of a handler, which its claim may outlive.
 func TestHistory_RestartsShowInListsAndALoopOnceInTheHistory(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		restarts := make(chan statemachine.Restarts)
@@ -301,6 +301,16 @@ func TestHistory_RestartsShowInListsAndALoopOnceInTheHistory(t *testing.T) {
 		c.Advance(loopEvery)
 		restarts <- statemachine.Restarts{Count: 99, InARow: statemachine.RestartsMany, LastEnd: "exit code 2", LastAt: time.Now()}
 		c.WaitUntil(time.Minute, "it is told again later", func() bool { told, _ := c.historyOf("t"); return told == "claimed@n looping@n looping@n" })
+		c.sendTask("t", statemachine.Pause)
+		c.WaitFor(time.Minute, "t", windlass.StatusPaused)
+		c.sendTask("t", statemachine.Run)
+		c.WaitFor(time.Minute, "t", windlass.StatusRunning)
+		c.WaitUntil(time.Minute, "the next handler of the claim has no restarts", func() bool { return c.task("t").Restarts == nil })
+		if d := c.task("t"); d.ClaimedAt == nil || c.explain("t").Decision != reason {
+			t.Errorf("claimed %v because %q, want %q", d.ClaimedAt, c.explain("t").Decision, reason)
+		}
+		restarts <- statemachine.Restarts{Count: 1, InARow: 1, LastEnd: "exit code 3", LastAt: time.Now()}
+		c.WaitUntil(time.Minute, "and counts anew", shown(1))
 	})
 }
 
