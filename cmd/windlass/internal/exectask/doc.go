@@ -36,8 +36,9 @@
 //     not one that left it by setsid and double fork. The supervisor is a child
 //     subreaper, so such processes become its children; it identifies them by ancestry,
 //     group and the variable WINDLASS_RUN.
-//   - Result.Outlived counts what was ended because the program had exited by itself, as the
-//     daemon of one that goes into the background.
+//   - Result.Outlived counts the processes that were ended because the program had exited by
+//     itself, as the daemon of one that goes into the background. They get SIGTERM once they
+//     are counted, or after countMax.
 //   - The program stays unreaped until then, so no signal goes to an unrelated process
 //     that got its number.
 //   - Usage counts every process that is known to belong to the command.

@@ -127,6 +127,9 @@ func (l *loop) step(at clock.Reading) {
 		if r.killable() && now >= min(r.killAt, l.until.Hard) {
 			l.kill(r)
 		}
+		if r.countBy != 0 && now >= r.countBy {
+			l.terminate(r)
+		}
 		if r.gone && (r.drained || now >= r.goneAt+drainMax) {
 			l.finish(r)
 		}
@@ -145,6 +148,9 @@ func (l *loop) next(now time.Duration) (time.Duration, bool) {
 	for _, r := range l.runs {
 		if r.killable() {
 			at = min(at, r.killAt)
+		}
+		if r.countBy != 0 {
+			at = min(at, r.countBy)
 		}
 	}
 	for _, t := range []time.Duration{l.until.Stop, l.until.Hard} {

@@ -36,8 +36,8 @@ type Result struct {
 	Signal string `json:"signal,omitempty"`
 	// Why is the reason for the end.
 	Why Why `json:"why"`
-	// Outlived is how many processes were alive when the program had ended by itself, and
-	// were ended then. One that ended in that very moment may be missing.
+	// Outlived is how many processes were found alive when the program had ended by itself,
+	// and were ended then. One that ended in that very moment may be missing.
 	Outlived int `json:"outlived,omitempty"`
 	// Started and Finished are the wall clock at start and end of the program.
 	Started  time.Time `json:"started"`

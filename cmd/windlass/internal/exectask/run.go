@@ -34,10 +34,13 @@ type run struct {
 	killed bool
 	over   bool
 	overAt int // number of the last walk begun when over; only a later one can end the run
-	doubts int // walks that did not end the run because of a zombie of unknown run
-	gone   bool
-	goneAt time.Duration
-	status syscall.WaitStatus
+	// countBy is when the processes that the program has left get SIGTERM, a reading of Boot,
+	// even if no walk has counted them before; zero if there is nothing to count.
+	countBy time.Duration
+	doubts  int // walks that did not end the run because of a zombie of unknown run
+	gone    bool
+	goneAt  time.Duration
+	status  syscall.WaitStatus
 
 	drained bool
 	asked   bool          // the node waits for a sample
@@ -45,18 +48,23 @@ type run struct {
 	used    sample        // by the last walk
 	reaped  time.Duration // CPU time of its processes that the supervisor has reaped
 	termed  map[proc]bool // processes outside the group that got SIGTERM, by pid and start
-	// outlived has the processes that were ended after the program, by pid and start, at
-	// most outlivedMax.
+	// outlived has the processes that were seen alive after the program had exited, by pid
+	// and start, at most outlivedMax.
 	outlived map[proc]bool
 }
+
+// countMax is how long the processes that a program has left are not sent SIGTERM because
+// they are to be counted: one that has died of it cannot be told from one that the program
+// itself has ended.
+const countMax = time.Second
 
 // outlivedMax limits how many processes of a run are counted that outlive its program.
 const outlivedMax = 1 << 16
 
-// outlives counts a process that a walk found if the program had ended by itself before the
-// walk began.
+// outlives counts a process that a walk found alive if the program had ended by itself before
+// the walk began.
 func (r *run) outlives(p proc, s scanned) {
-	if !r.over || r.why != WhyExited || s.number <= r.overAt || len(r.outlived) >= outlivedMax {
+	if p.dying || !r.over || r.why != WhyExited || s.number <= r.overAt || len(r.outlived) >= outlivedMax {
 		return
 	}
 	if r.outlived == nil {
@@ -82,7 +90,9 @@ func (l *loop) endAll(why Why) {
 func (l *loop) end(r *run, why Why, grace time.Duration) {
 	at := clock.Boot() + grace
 	if r.ending {
-		r.killAt = min(r.killAt, at)
+		if r.killAt = min(r.killAt, at); r.countBy != 0 {
+			l.terminate(r)
+		}
 		return
 	}
 	r.ending, r.killAt = true, at
@@ -96,14 +106,18 @@ func (l *loop) end(r *run, why Why, grace time.Duration) {
 		}
 		return
 	}
-	if grace > 0 {
+	switch {
+	case grace <= 0:
+	case r.why == WhyExited:
+		l.walk.wanted, r.countBy = true, clock.Boot()+min(countMax, grace/2)
+	default:
 		l.terminate(r)
 	}
 }
 
 // terminate sends SIGTERM to a run's group.
 func (l *loop) terminate(r *run) {
-	l.walk.wanted = true
+	l.walk.wanted, r.countBy = true, 0
 	_ = syscall.Kill(-r.pid, syscall.SIGTERM)
 	// A stopped process would not get SIGTERM until it is continued.
 	_ = syscall.Kill(-r.pid, syscall.SIGCONT)
@@ -121,7 +135,7 @@ func (l *loop) refuseEnded(r *run) {
 // kill sends SIGKILL to a run's group; the next walk finds the rest. An error can only
 // mean that the group is empty.
 func (l *loop) kill(r *run) {
-	r.killed = true
+	r.killed, r.countBy = true, 0
 	l.walk.wanted = true
 	_ = syscall.Kill(-r.pid, syscall.SIGKILL)
 	if r.group != nil {
@@ -162,7 +176,7 @@ func (l *loop) checkLeader(r *run) {
 // vanish records that no process of a run is alive. Only now is the program reaped and its
 // ID free.
 func (l *loop) vanish(r *run) {
-	r.gone, r.goneAt = true, clock.Boot()
+	r.gone, r.goneAt, r.countBy = true, clock.Boot(), 0
 	r.status = l.leaders.reap(r.pid)
 	if r.group != nil {
 		_ = r.group.Remove() // after an error the end of the parent group removes it

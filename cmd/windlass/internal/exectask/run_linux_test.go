@@ -215,6 +215,19 @@ func TestAProgramThatWaitsForItsProcessesLeavesNone(t *testing.T) {
 	}
 }
 
+// A process that the program has ended dies of the same signals as one that it has left.
+func TestAProcessThatItsProgramHasEndedDoesNotOutliveIt(t *testing.T) {
+	s := start(t)
+	for range 20 {
+		if res := runOK(t, s, script("t", "sleep 100 & kill $!; exit 0")); res.Outlived != 0 {
+			t.Errorf("got %s", res)
+		}
+		if res := runOK(t, s, script("t", "sleep 100 & sleep 100 & exit 0")); res.Outlived != 2 {
+			t.Errorf("got %s, want 2 that outlived it", res)
+		}
+	}
+}
+
 func TestOtherRunsSurviveTheEndOfOne(t *testing.T) {
 	keep, drop := marker(), marker()
 	s := start(t)

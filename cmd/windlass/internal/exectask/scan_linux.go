@@ -28,9 +28,13 @@ type proc struct {
 	cpu                  time.Duration // with that of the children that it has waited for
 	memory               int64         // resident, in bytes
 	zombie               bool
+	dying                bool   // it has got SIGKILL or another fatal signal, or is exiting
 	owner                string // run that it descends from or whose group it is in, if known
 	marker               string // its WINDLASS_RUN or its topmost ancestor's, if owner is empty
 }
+
+// flagExiting is the kernel's PF_EXITING.
+const flagExiting = 0x4
 
 var errStat = errors.New("/proc/<pid>/stat is not as expected")
 
@@ -57,11 +61,11 @@ func parseStat(raw []byte) (proc, error) {
 		return proc{}, errStat
 	}
 	fields := bytes.Fields(raw[end+1:])
-	if len(fields) < 22 {
+	if len(fields) < 29 {
 		return proc{}, errStat
 	}
-	var numbers [10]uint64
-	for i, text := range [][]byte{raw[:open], fields[1], fields[2], fields[3], fields[19], fields[11], fields[12], fields[13], fields[14], fields[21]} {
+	var numbers [12]uint64
+	for i, text := range [][]byte{raw[:open], fields[1], fields[2], fields[3], fields[19], fields[11], fields[12], fields[13], fields[14], fields[21], fields[6], fields[28]} {
 		n, err := strconv.ParseUint(string(text), 10, 64)
 		if err != nil {
 			return proc{}, errStat
@@ -73,6 +77,7 @@ func parseStat(raw []byte) (proc, error) {
 		pid: int(numbers[0]), ppid: int(numbers[1]), pgrp: int(numbers[2]), sid: int(numbers[3]), start: numbers[4],
 		cpu: time.Duration(numbers[5]+numbers[6]+numbers[7]+numbers[8]) * cpuTick, memory: int64(numbers[9]) * pageSize,
 		zombie: state == 'Z' || state == 'X',
+		dying:  numbers[10]&flagExiting != 0 || numbers[11]&(1<<(syscall.SIGKILL-1)) != 0,
 	}, nil
 }
 

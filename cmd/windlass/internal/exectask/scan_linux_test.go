@@ -2,7 +2,7 @@ package exectask
 
 import (
 	"os"
-	"syscall"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,19 +10,26 @@ import (
 )
 
 func TestParseStatTrustsNoName(t *testing.T) {
-	p, err := parseStat([]byte("42 (a) Z 1 (b) S 7 42 40 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 12345 0 0\n"))
+	p, err := parseStat([]byte("42 (a) Z 1 (b) S 7 42 40 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 12345 0 0 0 0 0 0 0 0 0\n"))
 	must(t, err)
 	want := proc{pid: 42, ppid: 7, pgrp: 42, sid: 40, start: 12345}
 	if p != want {
 		t.Errorf("got %+v, want %+v", p, want)
 	}
-	p, err = parseStat([]byte("9 (a) S 7 9 9 0 -1 4194304 98 97 96 95 100 20 3 1 20 0 1 0 5 3133440 16 1844 1 1\n"))
+	p, err = parseStat([]byte("9 (a) S 7 9 9 0 -1 4194304 98 97 96 95 100 20 3 1 20 0 1 0 5 3133440 16 1844 1 1 2 3 4 0\n"))
 	must(t, err)
 	want = proc{pid: 9, ppid: 7, pgrp: 9, sid: 9, start: 5, cpu: 1240 * time.Millisecond, memory: 16 * pageSize}
 	if p != want {
 		t.Errorf("got %+v, want %+v", p, want)
 	}
-	for _, bad := range []string{"", "1", "1 (a", "1 (a) S 2 3", "42 (a) S 7 42 40 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 12345 0", "x (a) S 7 42 40 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 12345 0 0"} {
+	for text, dying := range map[string]bool{"4194304 ... 0": false, "4194308 ... 0": true, "4194304 ... 256": true, "4194304 ... 16384": false} {
+		flags, signals, _ := strings.Cut(text, " ... ")
+		p, err := parseStat([]byte("9 (a) S 7 9 9 0 -1 " + flags + " 98 97 96 95 100 20 3 1 20 0 1 0 5 3133440 16 1844 1 1 2 3 4 " + signals + " 0\n"))
+		if must(t, err); p.dying != dying {
+			t.Errorf("%s: dying is %v", text, p.dying)
+		}
+	}
+	for _, bad := range []string{"", "1", "1 (a", "1 (a) S 2 3", "42 (a) S 7 42 40 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 12345 0 0 0 0 0 0 0 0", "x (a) S 7 42 40 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 12345 0 0 0 0 0 0 0 0 0"} {
 		if p, err := parseStat([]byte(bad)); err == nil {
 			t.Errorf("%q: got %+v", bad, p)
 		}
@@ -75,8 +82,8 @@ func TestARunDoesNotEndByAWalkThatMetTheDead(t *testing.T) {
 	}
 }
 
-// What still lives when a program has exited is counted once each, and nothing that a stopped
-// run leaves.
+// Processes that outlive their program are counted once each, unless they are dying, and not
+// those of a stopped run.
 func TestProcessesThatOutliveTheirProgramAreCounted(t *testing.T) {
 	const nobody = 1<<22 + 1 // above every process number
 	for _, c := range []struct {
@@ -93,8 +100,9 @@ func TestProcessesThatOutliveTheirProgramAreCounted(t *testing.T) {
 		marked := proc{pid: nobody + 2, ppid: l.self.pid, pgrp: nobody + 2, marker: "r"}
 		stray := proc{pid: nobody + 3, ppid: l.self.pid, pgrp: nobody + 3}
 		dead := proc{pid: nobody + 4, ppid: nobody + 1, pgrp: nobody, owner: "r", zombie: true}
+		ended := proc{pid: nobody + 7, ppid: nobody, pgrp: nobody, owner: "r", dying: true}
 		others := proc{pid: nobody + 5, ppid: nobody + 9, pgrp: nobody + 9, owner: "other"}
-		all := []proc{member, marked, stray, dead, others}
+		all := []proc{member, marked, stray, dead, ended, others}
 		l.scanned(scanned{number: 1, procs: append(all, proc{pid: nobody + 6, ppid: nobody, owner: "r"})}) // begun before the end
 		l.scanned(scanned{number: 2, procs: all})
 		l.scanned(scanned{number: 3, procs: all[1:]})
@@ -104,10 +112,51 @@ func TestProcessesThatOutliveTheirProgramAreCounted(t *testing.T) {
 	}
 }
 
-func TestAProcessWasEndedByTheSignalsOfARun(t *testing.T) {
-	for status, want := range map[syscall.WaitStatus]bool{0: false, 1 << 8: false, 15: true, 9: true, 11: false, 13: false, lostStatus: false} {
-		if got := wasEnded(status); got != want {
-			t.Errorf("status %#x: %v", status, got)
+// One that has died of SIGTERM cannot be counted any more, so it gets that afterwards.
+func TestWhatAProgramLeavesIsCountedBeforeItGetsSIGTERM(t *testing.T) {
+	const nobody = 1<<22 + 1 // above every process number, so that no process gets a signal
+	for _, why := range []Why{WhyExited, WhyStopped} {
+		r := &run{id: "r", order: &startOrder{Grace: time.Hour}, pid: nobody, termed: map[proc]bool{}, why: map[Why]Why{WhyStopped: WhyStopped}[why]}
+		l := &loop{leaders: newLeaders(), self: identity(), runs: map[string]*run{"r": r}, until: deadline{Stop: never, Hard: never}}
+		l.checkLeader(r) // has ended, as there is no such child
+		if r.why != why || !r.ending || (r.countBy != 0) != (why == WhyExited) {
+			t.Fatalf("%s: %+v", why, r)
+		}
+		if next, _ := l.next(clock.Boot()); next > tick {
+			t.Errorf("%s: looked again in %s", why, next)
+		}
+		member := proc{pid: nobody + 1, ppid: l.self.pid, pgrp: nobody, owner: "r"}
+		l.walk.begun = 1
+		l.scanned(scanned{number: 0, procs: []proc{member}})
+		if (r.countBy != 0) != (why == WhyExited) {
+			t.Errorf("%s: SIGTERM is sent after a walk that began before the end", why)
+		}
+		if why == WhyExited {
+			l.walk.busy = true
+			if l.step(clock.Reading{Boot: r.countBy - 1}); r.countBy == 0 {
+				t.Errorf("%s: SIGTERM is sent before a walk", why)
+			}
+		}
+		l.scanned(scanned{number: 1, procs: []proc{member}})
+		if want := map[Why]int{WhyExited: 1}[why]; r.countBy != 0 || len(r.outlived) != want {
+			t.Errorf("%s: SIGTERM is to be sent at %s, %d are counted, want %d", why, r.countBy, len(r.outlived), want)
+		}
+	}
+	pipe, other, err := os.Pipe()
+	must(t, err)
+	defer pipe.Close()
+	defer other.Close()
+	for name, then := range map[string]func(*loop, *run){
+		"no walk":      func(l *loop, r *run) { l.step(clock.Reading{Boot: r.countBy}) },
+		"told to stop": func(l *loop, r *run) { l.end(r, WhyStopped, time.Hour) },
+		"nobody left":  func(l *loop, r *run) { l.scanned(scanned{number: 1}) }, // or it would be sent to a group that is another's by then
+	} {
+		r := &run{id: "r", order: &startOrder{Grace: time.Hour}, pid: nobody, termed: map[proc]bool{}, output: &output{pipe: pipe}}
+		l := &loop{leaders: newLeaders(), self: identity(), runs: map[string]*run{"r": r}, walk: walk{busy: true}, until: deadline{Stop: never, Hard: never}}
+		l.checkLeader(r)
+		then(l, r)
+		if r.countBy != 0 || r.killed || r.why != WhyExited || r.gone != (name == "nobody left") {
+			t.Errorf("%s: SIGTERM is to be sent at %s: %+v", name, r.countBy, r)
 		}
 	}
 }

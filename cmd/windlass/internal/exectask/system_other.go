@@ -86,7 +86,7 @@ type proc struct {
 	start                uint64
 	cpu                  time.Duration
 	memory               int64
-	zombie               bool
+	zombie, dying        bool
 	owner, marker        string
 }
 

@@ -84,6 +84,9 @@ func (l *loop) scanned(s scanned) {
 			l.vanish(r)
 			continue
 		}
+		if r.countBy != 0 && s.number > r.overAt {
+			l.terminate(r)
+		}
 		if r.killed && r.group != nil {
 			_ = r.group.Kill() // a process may have been moved in
 		}
@@ -123,12 +126,9 @@ func (l *loop) sort(s scanned) map[*run]int {
 				r.used.add(p)
 			}
 			if p.ppid == l.self.pid {
-				status := waitFor(p.pid)
+				_ = waitFor(p.pid)
 				if r != nil {
 					r.reaped += p.cpu
-					if wasEnded(status) {
-						r.outlives(p, s)
-					}
 				}
 				l.doubt(r, alive)
 			}
@@ -146,12 +146,6 @@ func (l *loop) sort(s scanned) map[*run]int {
 	}
 	l.sortStrays(strays, alive, s)
 	return alive
-}
-
-// wasEnded reports whether a process has died of a signal with which runs are ended: the
-// walk came too late to see it alive.
-func wasEnded(status syscall.WaitStatus) bool {
-	return status.Signaled() && (status.Signal() == syscall.SIGTERM || status.Signal() == syscall.SIGKILL)
 }
 
 // doubtsMax is for how many walks zombies of unknown run keep one run from ending: another
