@@ -93,7 +93,7 @@ func (a *app) printLog(ctx context.Context, c *windlass.Client, out *logWriter, 
 	if log.isHere() {
 		err := exectask.Tail(ctx, out, log.dir, log.task.ID, exectask.TailConfig{Lines: lines, Printed: out.raw})
 		switch {
-		case errors.Is(err, os.ErrNotExist) && log.result.LogError == "":
+		case errors.Is(err, os.ErrNotExist) && log.isRemoved(log.lacks(ctx, c)):
 			return fmt.Errorf("task %q: no output is kept in %s: %w", log.task.ID, log.dir, windlass.ErrNotFound)
 		case err != nil && !errors.Is(err, os.ErrNotExist):
 			return err
@@ -193,11 +193,25 @@ func outlivedBy(o exectask.Outcome) string {
 func (l taskLog) lacks(ctx context.Context, c *windlass.Client) string {
 	if l.task.Status == windlass.StatusRunning {
 		if report, err := reportOf(ctx, c, l.task.ID); err == nil {
-			return lacksLog(0, report.LogError)
+			return l.lacksBy(report)
 		}
 		return ""
 	}
 	return lacksLog(l.result.LogMissing, l.result.LogError)
+}
+
+// lacksBy says what lacks says by the report that is stored while the command runs.
+func (l taskLog) lacksBy(r exectask.Report) string {
+	if at := l.task.ClaimedAt; at != nil && r.At.Before(*at) {
+		return "" // it is of an earlier claim, which may have had another disk
+	}
+	return lacksLog(0, r.LogError)
+}
+
+// isRemoved reports whether a log that does not exist is no longer kept, or never was. lacks
+// is what it lacks: one that could not be created has that instead.
+func (l taskLog) isRemoved(lacks string) bool {
+	return lacks == "" || l.task.Status != windlass.StatusRunning && l.result.LogBytes > 0
 }
 
 // isHere reports whether the output is on this host, as far as that is known.

@@ -48,8 +48,8 @@ type Outcome struct {
 	LogMissing int64  `json:"log_missing,omitempty"`
 	// Why is why the run ended.
 	Why Why `json:"why"`
-	// Outlived is how many processes were alive when the program had ended by itself, and
-	// were ended then, as the daemon of a program that puts itself into the background.
+	// Outlived is how many processes were found alive when the program had ended by itself,
+	// and were ended then, as the daemon of a program that puts itself into the background.
 	Outlived int `json:"outlived,omitempty"`
 	// OutputBytes is how much the command wrote in all.
 	OutputBytes int64 `json:"output_bytes"`
@@ -57,8 +57,8 @@ type Outcome struct {
 	// process, as the logs of the system name it.
 	Run string `json:"run"`
 	Pid int    `json:"pid"`
-	// Restarts is how often the command had been started again under this claim, before the
-	// run or for it.
+	// Restarts is how often the command had been started again since the start of the
+	// handler, before the run or for it.
 	Restarts int `json:"restarts,omitempty"`
 }
 
@@ -92,18 +92,18 @@ const (
 // reportBytes limits the output in a Report. As JSON it takes six times as much at most.
 const reportBytes = 32 << 10
 
-// Events are what an operator of the node should learn of commands. They are called from
-// several goroutines and must not block; any may be nil.
+// Events are callbacks for an operator's log and metrics. They are called from several
+// goroutines, none of which reads from the supervisor; any may be nil.
 type Events struct {
-	// LogFailed: output of a task's command could not be written to its log. It is told once
-	// for each run.
+	// LogFailed: output of a task's command could not be written to its log. It is called at
+	// most once for each run.
 	LogFailed func(task string, err error)
 }
 
 // Handlers returns the handler for tasks that run OS commands, by Type.
 func Handlers(s *Supervisor, allow Allow, events Events) map[string]windlass.NewHandler {
 	return map[string]windlass.NewHandler{Type: func(windlass.Task) windlass.Handler {
-		return &handler{supervisor: s, allow: allow, events: events, asks: make(chan struct{}, 1)}
+		return &handler{supervisor: s, allow: allow, events: events, asks: make(chan struct{}, 1), failed: make(chan error, 1)}
 	}}
 }
 
@@ -133,6 +133,8 @@ type handler struct {
 	events     Events
 	// asks holds one while a report is to be made that is later than the last.
 	asks chan struct{}
+	// failed holds why the log of a run is incomplete while LogFailed is to be called.
+	failed chan error
 }
 
 var _ windlass.Handler = (*handler)(nil)
@@ -145,13 +147,15 @@ func (h *handler) Run(ctx context.Context, c *windlass.Claim) error {
 	running, stop := context.WithCancel(ctx)
 	var told statemachine.Command
 	var asked time.Time
+	var lacks bool
 	var listener sync.WaitGroup
-	listener.Go(func() { asked = h.reports(running, c) })
+	listener.Go(func() { asked, lacks = h.reports(running, c) })
 	listener.Go(func() { told = h.listen(running, messages, stop) })
 	err := h.run(running, c)
 	stop()
 	listener.Wait()
-	if time.Since(asked) < followedFor && !errors.Is(err, windlass.ErrDone) && !errors.Is(context.Cause(ctx), session.ErrExpired) {
+	h.tellFailed(c.ID())
+	if (lacks || time.Since(asked) < followedFor) && !errors.Is(err, windlass.ErrDone) && !errors.Is(context.Cause(ctx), session.ErrExpired) {
 		h.lastReport(ctx, c)
 	}
 	if told.Message != "" && !errors.Is(err, windlass.ErrDone) {
@@ -188,12 +192,27 @@ func (h *handler) ask() {
 	}
 }
 
-// logFailed tells that the log of a task's command is incomplete, and has that reported.
-func (h *handler) logFailed(task string, err error) {
-	if h.events.LogFailed != nil {
-		h.events.LogFailed(task, err)
+// logFailed has it told that the log of a task's command is incomplete, and reported. It
+// does not block, as an event may that writes to a full disk: the link to the supervisor
+// would read no more, and all commands would be ended.
+func (h *handler) logFailed(err error) {
+	select {
+	case h.failed <- err:
+	default: // that of the run before is not told yet
 	}
 	h.ask()
+}
+
+// tellFailed tells that the log of a task's command is incomplete if logFailed has that to
+// be told.
+func (h *handler) tellFailed(task string) {
+	select {
+	case err := <-h.failed:
+		if h.events.LogFailed != nil {
+			h.events.LogFailed(task, err)
+		}
+	default:
+	}
 }
 
 // lastReport saves what the command has written since the report before.
@@ -207,18 +226,20 @@ func (h *handler) lastReport(ctx context.Context, c *windlass.Claim) {
 }
 
 // reports saves reports as they are asked for, until ctx ends, and returns when the latest
-// was. It is not done by listen, since a report takes a moment, and a command to stop must
-// not wait for it.
-func (h *handler) reports(ctx context.Context, c *windlass.Claim) (asked time.Time) {
+// was, and whether it may say that the log lacks output. It is not done by listen, since a
+// report takes a moment, and a command to stop must not wait for it.
+func (h *handler) reports(ctx context.Context, c *windlass.Claim) (asked time.Time, lacks bool) {
 	for {
 		select {
 		case <-ctx.Done():
-			return asked
+			return asked, lacks
 		case <-h.asks:
 			asked = time.Now()
+			h.tellFailed(c.ID())
 			// Who asked finds out that nothing comes; the command goes on.
 			if report, err := h.report(ctx, c.ID()); err == nil {
-				_ = c.Checkpoint(ctx, report)
+				saved := c.Checkpoint(ctx, report) == nil
+				lacks = report.LogError != "" || lacks && !saved
 			}
 		}
 	}
@@ -258,9 +279,12 @@ func (h *handler) run(ctx context.Context, c *windlass.Claim) error {
 			stop := again.whenLasting(c.Restarted)
 			result, err = h.runOnce(ctx, c, again.Count, Command{
 				Task: c.ID(), Token: strconv.FormatInt(c.Token(), 10), Path: path, Argv: props.Command, Env: props.Env, Dir: props.Dir,
-				LogFailed: func(err error) { h.logFailed(c.ID(), err) },
+				LogFailed: h.logFailed,
 			})
 			stop()
+			if result.LogError != "" {
+				h.ask() // or the progress would say so of the runs to come
+			}
 		case first, errors.Is(err, ErrNotAllowed):
 			return windlass.Permanent(err)
 		}

@@ -16,7 +16,7 @@ type output struct {
 	pipe *os.File // the reading end; ends when no process holds the other
 	max  int      // bytes of tail
 
-	// trouble is called once if the log cannot be written, by copy's goroutine.
+	// trouble is called once if the log lacks output, or gets it late, by copy's goroutine.
 	trouble func(error)
 
 	mu    sync.Mutex
@@ -30,14 +30,18 @@ func (o *output) copy(order *startOrder, gaps *gaps) {
 	defer o.pipe.Close()
 	var log *runLog
 	trouble := sync.OnceFunc(func() { o.trouble(log.lacks.cause) })
-	if path := string(order.Log); path != "" {
-		log = newRunLog(path, order.LogMax, order.Header, gaps.take(path))
-		if log.begin() != nil {
+	look := func() { // not only after an error: a file that was removed is begun anew without one
+		if o.noteLog(log); log.lacks.cause != nil {
 			trouble()
 		}
+	}
+	if path := string(order.Log); path != "" {
+		log = newRunLog(path, order.LogMax, order.Header, gaps.take(path))
+		_ = log.begin()
+		look()
 		defer func() {
 			gaps.keep(path, log.close())
-			o.noteLog(log)
+			look()
 		}()
 	}
 	raw, err := o.pipe.SyscallConn()
@@ -47,9 +51,9 @@ func (o *output) copy(order *startOrder, gaps *gaps) {
 			break
 		}
 		o.keep(*buf)
-		if log != nil && log.write(*buf) != nil {
-			trouble()
-			o.noteLog(log)
+		if log != nil {
+			_ = log.write(*buf)
+			look()
 		}
 		*buf = (*buf)[:cap(*buf)]
 		buffers.Put(buf)
@@ -110,13 +114,21 @@ func (g *gaps) take(path string) gap {
 	return lacks
 }
 
-// keep keeps what a run could not note.
+// keep keeps what a run could not note. When there is no room, any older one is dropped:
+// its task may never run here again.
 func (g *gaps) keep(path string, lacks gap) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if lacks.bytes > 0 && len(g.of) < RunsMax {
-		g.of[path] = lacks
+	if lacks.bytes == 0 {
+		return
 	}
+	for other := range g.of {
+		if len(g.of) < RunsMax {
+			break
+		}
+		delete(g.of, other)
+	}
+	g.of[path] = lacks
 }
 
 // fill sets the fields of r about output; whole is whether the pipe was read to its end.

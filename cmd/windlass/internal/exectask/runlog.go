@@ -99,7 +99,6 @@ func (l *runLog) write(p []byte) error {
 		return l.gap.cause
 	}
 	n, err := l.append(p)
-	l.own += n
 	if err != nil {
 		l.miss(len(p)-n, err)
 		l.retryAt = time.Now().Add(logRetry)
@@ -110,7 +109,7 @@ func (l *runLog) write(p []byte) error {
 // miss counts output that is missing.
 func (l *runLog) miss(n int, cause error) {
 	l.gap.add(n, cause)
-	l.lacks.add(n, l.gap.cause)
+	l.lacks.add(n, cmp.Or(cause, l.gap.cause)) // the gap may have begun in the run before
 	l.due = true
 }
 
@@ -141,7 +140,7 @@ func (l *runLog) append(p []byte) (n int, err error) {
 func (l *runLog) output(p []byte) (int, error) {
 	n, err := l.put(l.file, p)
 	if n > 0 {
-		l.size, l.open = l.size+int64(n), p[n-1] != '\n'
+		l.size, l.own, l.open = l.size+int64(n), l.own+n, p[n-1] != '\n'
 	}
 	return n, err
 }

@@ -168,6 +168,80 @@ func TestWhatIsMissingAtTheEndOfARunIsNoted(t *testing.T) {
 	}
 }
 
+// The end of the line with which a full file ends goes on in it, and is no longer in the one
+// that is removed.
+func TestWhatIsMissingIsOnlyWhatTheRemovedFileHad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := openLog(LogPath(t.TempDir(), "t"), LogMin, headerStart)
+		must(t, err)
+		must(t, l.write(make([]byte, LogMin)))
+		must(t, l.write([]byte("end\nfresh\n")))
+		must(t, os.Remove(l.path))
+		time.Sleep(logLook)
+		must(t, l.write([]byte("new\n")))
+		if l.close(); l.lacks.bytes != int64(len("fresh\n")) || l.lacks.cause != errLogRemoved {
+			t.Errorf("%+v is missing, want what was written to the second file", l.lacks)
+		}
+	})
+}
+
+func TestWhatARunLacksHasItsOwnCause(t *testing.T) {
+	l := newRunLog(LogPath(t.TempDir(), "t"), LogDefault, headerStart, gap{5, syscall.EIO})
+	l.put = (&disk{}).write
+	_ = l.begin()
+	_ = l.write([]byte("lost\n"))
+	if left := l.close(); !errors.Is(l.lacks.cause, syscall.ENOSPC) || l.lacks.bytes != 5 || left != (gap{10, syscall.EIO}) {
+		t.Errorf("%+v is missing, and %+v is to be noted", l.lacks, left)
+	}
+}
+
+func TestTheLatestGapsAreNoted(t *testing.T) {
+	g := gaps{of: map[string]gap{}}
+	for i := range RunsMax + 9 {
+		g.keep(fmt.Sprint(i), gap{})
+		want := gap{int64(i + 1), syscall.EIO}
+		g.keep(fmt.Sprint(i), want)
+		if len(g.of) > RunsMax {
+			t.Fatalf("%d are kept", len(g.of))
+		}
+		if i < RunsMax {
+			continue
+		}
+		if got := g.take(fmt.Sprint(i)); got != want {
+			t.Errorf("log %d lacks %+v", i, got)
+		}
+		g.keep(fmt.Sprint(i), want)
+	}
+}
+
+// A file that is removed is begun anew, which succeeds, and lacks what was written before.
+func TestALogThatIsRemovedIsToldAndCounted(t *testing.T) {
+	path := LogPath(t.TempDir(), "t")
+	pipe, program, err := os.Pipe()
+	must(t, err)
+	var told []error
+	o := &output{pipe: pipe, max: TailDefault, trouble: func(err error) { told = append(told, err) }}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		o.copy(&startOrder{Log: []byte(path), LogMax: LogDefault, Header: headerStart}, &gaps{of: map[string]gap{}})
+	}()
+	_, err = program.WriteString("lost\n")
+	must(t, err)
+	eventually(t, time.Minute, "the output is in the log", func() bool {
+		all, _ := os.ReadFile(path)
+		return strings.HasSuffix(string(all), "lost\n")
+	})
+	must(t, os.Remove(path))
+	must(t, program.Close())
+	<-done
+	var r Result
+	o.fill(&r, true)
+	if len(told) != 1 || told[0] != errLogRemoved || r.LogError != errLogRemoved.Error() || r.LogMissing != 5 {
+		t.Errorf("told %v, and the result is that %d bytes are missing: %q", told, r.LogMissing, r.LogError)
+	}
+}
+
 // A reason may be any text, and the note must still be a header, by which it is left out.
 func TestAReasonCannotBreakAHeader(t *testing.T) {
 	for _, reason := range []string{"at=7", "x at=7 y", "two\nlines", strings.Repeat("long ", 1000), "a (newline added)", ")"} {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { logErrorOf, outlivedOf, outputOf, reportOf, usageText } from "./report";
+import { lacksOf, logErrorOf, outlivedOf, outputOf, reportOf, usageText } from "./report";
 import { task } from "./testing";
 import type { TaskDetail } from "./types";
 
@@ -21,6 +21,15 @@ test("a report is that of a command that runs", () => {
 test("a log that is incomplete says why", () => {
   expect(of({ at, output: "a", log_error: "disk full" })).toEqual({ at, output: "a", log_error: "disk full" });
   expect([{ log_error: "disk full", log_missing: 7 }, { log_error: "" }, { log_error: 7 }, null, "x"].map(logErrorOf)).toEqual(["7 bytes are missing: disk full", "", "", "", ""]);
+});
+
+test("a report of an earlier claim says nothing of the log of this run", () => {
+  const lacks = (claimed_at: string | null, status: TaskDetail["status"] = "running") =>
+    lacksOf({ ...task("x", status, { type: "exec", claimed_at }), progress: { at, output: "a", log_error: "disk full" }, result: { log_error: "no folder" } } as TaskDetail);
+  expect(lacks("2026-03-04T05:06:06.5Z")).toBe("disk full");
+  expect(lacks("2026-03-04T05:06:07.5Z")).toBe("");
+  expect(lacks(null)).toBe("disk full");
+  expect(lacks("2026-03-04T05:06:06.5Z", "completed")).toBe("no folder");
 });
 
 test("what outlived the program is a number", () => {

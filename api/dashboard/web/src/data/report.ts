@@ -33,6 +33,16 @@ export function logErrorOf(value: unknown): string {
   return typeof log_missing === "number" && log_missing > 0 ? `${log_missing} bytes are missing: ${log_error}` : log_error;
 }
 
+/**
+ * Why the log of the last run lacks output, empty if it does not. While the command runs its node has reported that; a
+ * report of an earlier claim is of another run.
+ */
+export function lacksOf(d: TaskDetail): string {
+  if (d.status !== "running") return logErrorOf(d.result);
+  const { at = "", log_error = "" } = reportOf(d) ?? {};
+  return d.claimed_at && Date.parse(at) < Date.parse(d.claimed_at) ? "" : log_error;
+}
+
 /** How many processes the program of a run has left behind when it exited, where a result says so. */
 export function outlivedOf(result: unknown): number {
   const { outlived } = (result ?? {}) as { outlived?: unknown };

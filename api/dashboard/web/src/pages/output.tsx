@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, send } from "../data/api";
-import { logErrorOf, outlivedOf, outputOf, reportOf, usageText } from "../data/report";
+import { lacksOf, outlivedOf, outputOf, reportOf, usageText } from "../data/report";
 import type { CommandResult, TaskDetail } from "../data/types";
 import { Action, Ago, Card } from "../ui/parts";
 import { explain, toast } from "../ui/toasts";
@@ -22,7 +22,7 @@ export function OutputCard({ detail: d, refresh }: { detail: TaskDetail; refresh
   const running = d.status === "running";
   const [report, result] = [reportOf(d), outputOf(d.result)];
   const outlived = running ? 0 : outlivedOf(d.result);
-  const lacks = running ? report?.log_error : logErrorOf(d.result);
+  const lacks = lacksOf(d);
   useEffect(() => {
     if (!follows || !running) return;
     let stopped = false;
