@@ -8,13 +8,14 @@ import (
 	"slices"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/depend"
 )
 
-// doubtsMax limits how many doubts there are, and doubtfulNeeds how many needs are looked
+// doubtsMax limits how many doubts are told, and doubtfulNeeds how many needs are looked
 // for.
 const (
 	doubtsMax     = 10
-	doubtfulNeeds = 1000
+	doubtfulNeeds = NeedsMax
 )
 
 // Doubts returns what is probably not meant about some tasks that are about to be
@@ -26,6 +27,9 @@ func (c *Client) Doubts(ctx context.Context, submissions []Submission) ([]string
 	for _, s := range submissions {
 		types[s.Spec.Type], own[s.ID] = true, true
 		for _, need := range s.Spec.Needs {
+			if job, all := depend.Tree(need); all {
+				need = job
+			}
 			if len(needs) < doubtfulNeeds {
 				needs[need] = s.ID
 			}
@@ -43,7 +47,10 @@ func (c *Client) Doubts(ctx context.Context, submissions []Submission) ([]string
 	for _, need := range lost {
 		doubts = append(doubts, fmt.Sprintf("task %q needs %q, which is not there and has left no trace: it counts as done", needs[need], need))
 	}
-	return doubts[:min(len(doubts), doubtsMax)], nil
+	if more := len(doubts) - doubtsMax; more > 0 {
+		doubts = append(doubts[:doubtsMax], fmt.Sprintf("there are %d more such warnings", more))
+	}
+	return doubts, nil
 }
 
 func (c *Client) doubtfulTypes(ctx context.Context, types map[string]bool) (doubts []string, err error) {

@@ -437,9 +437,15 @@ type JobRecord struct {
 	QueuedAt time.Time `json:"queued_at,omitzero"`
 }
 
-// validateJob checks the ID and the type of a job of the tree.
+// validateJob checks the ID and the type of a job of the tree, and that no other task is
+// called like one below another: it would be in nobody's tree.
 func (s Submission) validateJob() error {
 	if !s.Spec.Job {
+		for _, above := range depend.Ancestors(s.ID) {
+			if keys.CheckJobID(above) == nil {
+				return badInput("task ID", s.ID, fmt.Sprintf("must not be below that of a job, %q, unless it is a job too", above))
+			}
+		}
 		return nil
 	}
 	if err := keys.CheckJobID(s.ID); err != nil {

@@ -4,6 +4,7 @@ package changes
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 )
@@ -64,13 +65,19 @@ func compact(value json.RawMessage) json.RawMessage {
 	return text.Bytes()
 }
 
-// String returns the change on a line.
-func (c Change) String() string {
-	show := func(value json.RawMessage) string {
-		if len(value) == 0 {
-			return "none"
-		}
+// String returns the change on a line. Of a long list it has the beginning.
+func (c Change) String() string { return c.Field + ": " + show(c.From) + " → " + show(c.To) }
+
+// listMax is how many elements of a list are shown; of a longer one the first three.
+const listMax = 20
+
+func show(value json.RawMessage) string {
+	var list []json.RawMessage
+	switch {
+	case len(value) == 0:
+		return "none"
+	case json.Unmarshal(value, &list) != nil || len(list) <= listMax:
 		return string(value)
 	}
-	return c.Field + ": " + show(c.From) + " → " + show(c.To)
+	return fmt.Sprintf("[%s,%s,%s and %d more]", list[0], list[1], list[2], len(list)-3)
 }

@@ -138,10 +138,18 @@ func TestBelow_Z12_NothingBelowMayWaitForIt(t *testing.T) {
 		c.Submit(job("d_t"), job("d_t|e_t"), job("total_t", "d_t|*"), job("next_t", "total_t"))
 		refused("a cycle with what is there", job("d_t|e_t|f_t", "next_t"))
 		c.Submit(job("d_t|e_t|g_t"))
-		c.wantStatus("total_t", windlass.StatusBlocked)
-		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "plain|*"}); err == nil {
-			t.Error("a task that is called like all jobs below one is accepted")
+		doubts, err := c.client.Doubts(t.Context(), []windlass.Submission{job("total_t", "d_t|*", "none_t|*")})
+		if c.must(err); !strings.Contains(strings.Join(doubts, "; "), `needs "none_t"`) || strings.Contains(strings.Join(doubts, "; "), "d_t") {
+			t.Errorf("%q", doubts)
 		}
+		c.wantStatus("total_t", windlass.StatusBlocked)
+		for _, id := range []string{"plain|*", "d_t|plain", "d_t|e_t|plain_t"} {
+			var wrong *windlass.BadInputError
+			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id}); !errors.As(err, &wrong) || wrong.Field != "task ID" {
+				t.Errorf("a task that is no job and is called %s: %v", id, err)
+			}
+		}
+		c.must(c.client.Submit(t.Context(), windlass.Submission{ID: "plain|x"}))
 	})
 }
 
