@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -114,13 +115,13 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.server.Load().ServeHTTP(w, r)
 }
 
-// submit submits tasks of a type.
+// submit submits tasks of a type. One whose name ends in the type is a job of the tree.
 func (s *stage) submit(kind string, ids ...string) {
 	s.Helper()
 	for some := range slices.Chunk(ids, windlass.SubmitBatchMax) {
 		var batch []windlass.Submission
 		for _, id := range some {
-			batch = append(batch, windlass.Submission{ID: id, Spec: windlass.Spec{Type: kind}})
+			batch = append(batch, windlass.Submission{ID: id, Spec: windlass.Spec{Type: kind, Job: strings.HasSuffix(id, "_"+kind)}})
 		}
 		for _, err := range s.client.SubmitAll(s.Context(), batch) {
 			must(s.T, err)
