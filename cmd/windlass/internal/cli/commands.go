@@ -193,7 +193,7 @@ func (a *app) checkSend(cmd *cobra.Command, f *sendFlags, args []string) (ids []
 	selects := f.selection.given(cmd)
 	if commands.Runs(f.message) {
 		var command []string
-		if dash := cmd.ArgsLenAtDash(); dash > 0 {
+		if dash := cmd.ArgsLenAtDash(); dash >= 0 {
 			args, command = args[:dash], args[dash:]
 		}
 		selects = len(args) == 0 && selects || slices.ContainsFunc([]string{"status", "id-prefix", "error", "since"}, flags.Changed)

@@ -259,6 +259,14 @@ func TestNamespace_FindsEachDefect(t *testing.T) {
 			w.put(w.space.Failed("x"), `{"state":"failed"}`)
 			w.task("y", needs("x"))
 		}, doctor.CheckTasks, doctor.Problem, []string{"y waits for x, which failed or was killed"}},
+		{"a task that needs all below a job, of which one has failed", func(w *world, _ broker.SessionID) {
+			w.put(w.space.Failed("a_t|b_t|c_t"), `{"state":"failed"}`)
+			w.task("y", needs("a_t|*"))
+		}, doctor.CheckTasks, doctor.Problem, []string{"y waits for a_t|b_t|c_t, which failed or was killed"}},
+		{"a task that needs all below a job, of which one waits for it", func(w *world, _ broker.SessionID) {
+			w.task("y", needs("a_t|*"))
+			w.task("a_t|b_t", needs("y"))
+		}, doctor.CheckTasks, doctor.Problem, []string{"1 cycle(s) of tasks that wait for each other", "a_t|b_t → y → a_t|b_t"}},
 		{"tasks that wait for each other", func(w *world, _ broker.SessionID) {
 			w.task("x", needs("y"))
 			w.task("y", needs("x"))

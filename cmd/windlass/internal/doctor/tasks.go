@@ -28,10 +28,32 @@ func (s *snapshot) idle(t *mirror.Task) bool {
 	return t.Exists() && !t.Owned() && s.readable(t) && !s.ended(t)
 }
 
-// blocking returns the blockers of a task that exist, or have failed.
-func (s *snapshot) blocking(t *mirror.Task) []string {
-	blocking, _ := kind.Waits(depend.Blockers(t.ID, s.spec(t).Needs), s.tasks)
+// blocking returns the blockers of a task that exist, or have failed. In the place of a
+// need of all below a job it has those below it.
+func (s *snapshot) blocking(t *mirror.Task) (blocking []string) {
+	waits, _ := kind.Waits(depend.Blockers(t.ID, s.spec(t).Needs), s.tasks)
+	for _, need := range waits {
+		if job, all := depend.Tree(need); all {
+			blocking = append(blocking, s.below(job)...)
+		} else {
+			blocking = append(blocking, need)
+		}
+	}
 	return blocking
+}
+
+// below returns the tasks below a job that block those that need them, what has failed
+// first.
+func (s *snapshot) below(job string) []string {
+	below := s.tasks.FailedBelow(job)
+	failed := len(below)
+	for t := range s.tasks.All() {
+		if depend.IsBelow(t.ID, job) && t.HasKey && t.Failed == mirror.NotFailed {
+			below = append(below, t.ID)
+		}
+	}
+	slices.Sort(below[failed:])
+	return below
 }
 
 // takers counts the nodes that handle a type, and those of them that claim. A registration
