@@ -349,13 +349,28 @@ func (m *Tasks) event(e broker.Event) (id string, ok bool) {
 		t = &Task{ID: p.Name}
 		m.tasks[p.Name] = t
 	}
+	blocked := t.Blocks()
 	m.count(t, -1)
 	m.set(t, p.Kind, e)
 	m.count(t, +1)
+	if blocks := t.Blocks(); blocks && !blocked {
+		m.countBelow(t.ID, +1)
+	} else if blocked && !blocks {
+		m.countBelow(t.ID, -1)
+	}
 	if !t.Exists() && !t.Owned() && !m.HasNote(t.ID) && t.Failed == NotFailed {
 		delete(m.tasks, p.Name)
 	}
 	return p.Name, true
+}
+
+// countBelow counts a task for the jobs above it. Most tasks have none.
+func (m *Tasks) countBelow(id string, by int) {
+	for _, job := range depend.Ancestors(id) {
+		if m.below[job] += by; m.below[job] == 0 {
+			delete(m.below, job)
+		}
+	}
 }
 
 func (m *Tasks) count(t *Task, by int) {
@@ -367,13 +382,6 @@ func (m *Tasks) count(t *Task, by int) {
 	}
 	if t.Owned() && t.Session == m.keep.Mine {
 		m.sums.Claims ^= ClaimSum(t.ID, t.Created, t.Token)
-	}
-	if t.Blocks() && strings.Contains(t.ID, depend.Separator) {
-		for _, job := range depend.Ancestors(t.ID) {
-			if m.below[job] += by; m.below[job] == 0 {
-				delete(m.below, job)
-			}
-		}
 	}
 	if !t.Exists() || !t.Owned() {
 		return
