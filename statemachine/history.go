@@ -171,20 +171,31 @@ func (h *History) add(e HistoryEntry) {
 		h.Interruptions++
 	}
 	at := len(h.Entries)
-	for at > 0 && h.Entries[at-1].Token > e.Token {
+	for at > 0 && e.precedes(h.Entries[at-1]) {
 		at--
 	}
-	if at > 0 && h.Entries[at-1].Token == e.Token && h.Entries[at-1].Event.endsClaim() && !e.Event.endsClaim() {
-		at-- // the end of a claim is its last entry
-	}
 	h.Entries = slices.Insert(h.Entries, at, e)
+}
+
+// precedes reports whether an entry belongs before one that was there before. A node ends its
+// claim with its last entry; what others do to the task may follow.
+func (e HistoryEntry) precedes(o HistoryEntry) bool {
+	switch {
+	case e.Token != o.Token:
+		return e.Token < o.Token
+	case o.Node == "" && e.Node != "":
+		return e.At.Before(o.At)
+	case o.Event.endsClaim() && !e.Event.endsClaim():
+		return e.Node != "" || e.At.Before(o.At)
+	}
+	return false
 }
 
 // concludeLost adds the missing end of each claim that another claim follows.
 func (h *History) concludeLost() {
 	for i := len(h.Entries) - 1; i > 0; i-- {
 		last, next := h.Entries[i-1], h.Entries[i]
-		if last.Token == next.Token || last.Event.endsClaim() {
+		if last.Token == next.Token || h.hasEnd(last.Token) {
 			continue
 		}
 		lost := HistoryEntry{At: next.At, Event: EventLost, Node: last.Node, Token: last.Token, Interruption: h.ranLast(i)}
@@ -193,6 +204,10 @@ func (h *History) concludeLost() {
 			h.Interruptions++
 		}
 	}
+}
+
+func (h *History) hasEnd(token int64) bool {
+	return slices.ContainsFunc(h.Entries, func(e HistoryEntry) bool { return e.Token == token && e.Event.endsClaim() })
 }
 
 // ranLast reports whether the claim that the first n entries end with may have had its

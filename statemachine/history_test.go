@@ -2,6 +2,7 @@ package statemachine
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +112,32 @@ func TestHistory_M55_WhatDidNotRunIsNotInterrupted(t *testing.T) {
 		h.Add(entry(1, 4, EventReleased)) // its node records the end late
 		wantHistory(t, h, "1claimed 1sleeping 1"+string(last)+" 1command 1released 2claimed", 2, 0)
 	}
+}
+
+// Whoever runs a task again notes it after the end of its last claim. Its node may write that
+// end later, and the next node its claim before either.
+func TestHistory_M55_WhatIsDoneToATaskThatHasEndedFollowsItsEnd(t *testing.T) {
+	entries := []HistoryEntry{entry(1, 1, EventClaimed), entry(1, 2, Event(Runnable)), entry(1, 3, Event(Failed)), {At: time.Unix(4, 0), Event: EventCommand, Token: 1}, entry(2, 5, EventClaimed)}
+	var each func(h History, left []HistoryEntry)
+	each = func(h History, left []HistoryEntry) {
+		if len(left) == 0 {
+			wantHistory(t, h, "1claimed 1runnable 1failed 1command 2claimed", 2, 0)
+			return
+		}
+		for i, e := range left {
+			if e.Node != "" && slices.ContainsFunc(left[:i], func(o HistoryEntry) bool { return o.Node != "" && o.Token == e.Token }) {
+				continue // a node writes in order
+			}
+			next := h
+			next.Entries = slices.Clone(h.Entries)
+			next.Add(e)
+			each(next, slices.Delete(slices.Clone(left), i, i+1))
+		}
+	}
+	each(History{}, entries)
+	var h History
+	h.Add(entries[0], HistoryEntry{At: time.Unix(2, 0), Event: EventCommand, Token: 1}, entries[2])
+	wantHistory(t, h, "1claimed 1command 1failed", 1, 0)
 }
 
 func TestHistory_IsLimited(t *testing.T) {

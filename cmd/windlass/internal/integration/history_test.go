@@ -210,7 +210,7 @@ func TestHistory_NamesWhoDeletedATask(t *testing.T) {
 		c.must(n.Stop())
 		c.WaitFor(time.Minute, "waits", windlass.StatusPending)
 		delete("waits")
-		wantEnd("waits", "claimed placed", "command delete, by ann", "released the node is draining")
+		wantEnd("waits", "claimed placed", "released the node is draining", "command delete, by ann")
 		delete("new")
 		if _, err := c.client.History(t.Context(), "new"); !errors.Is(err, windlass.ErrNotFound) {
 			t.Errorf("one that never ran has a history: %v", err)
