@@ -63,6 +63,8 @@ type Queued struct {
 	// Effect is the outcome: the job was created; it was pending and was replaced; it
 	// had ended and is pending again; or it is held and runs again afterwards.
 	Effect windlass.Effect `json:"effect"`
+	// Needs lists the IDs of the tasks that it waits for, in addition to its ancestors.
+	Needs []string `json:"-"`
 }
 
 // Queue makes jobs pending: new jobs, pending ones with the new data, and ended ones
@@ -236,7 +238,7 @@ func (t *Tree) enqueue(ctx context.Context, submissions, again []windlass.Submis
 		case errs[i] != nil:
 			failed = append(failed, fmt.Errorf("queue %s: %w", path, errs[i]))
 		default:
-			queued = append(queued, Queued{Path: path, ID: s.ID, Effect: effects[i]})
+			queued = append(queued, Queued{Path: path, ID: s.ID, Effect: effects[i], Needs: s.Spec.Needs})
 		}
 	}
 	return queued, failed

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -58,7 +59,7 @@ func TestTree_Z01_InitIsIdempotentAndClearTakesJobsOnly(t *testing.T) {
 func TestTree_Z03_Z04_AJobWithoutAParentIsCreatedOrUpdated(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		q := c.queue(Request{Name: "alpha", Type: "requestFile", Data: raw(1)})
-		if want := (Queued{Path: "alpha_requestFile", ID: "alpha_requestFile", Effect: windlass.EffectCreated}); q[0] != want {
+		if want := (Queued{Path: "alpha_requestFile", ID: "alpha_requestFile", Effect: windlass.EffectCreated, Needs: []string{}}); !reflect.DeepEqual(q[0], want) {
 			t.Errorf("queued %+v, want %+v", q[0], want)
 		}
 		q = c.queue(Request{Name: "alpha", Type: "requestFile", Data: raw(2), Spec: windlass.Spec{Priority: 7}})

@@ -69,11 +69,15 @@ Exit code 3 if there is no job to queue it under, 4 if it is worked on.`,
 			if err != nil {
 				return err
 			}
-			return a.withTree(cmd.Context(), func(t *tree.Tree, _ *windlass.Client) error {
+			return a.withTree(cmd.Context(), func(t *tree.Tree, c *windlass.Client) error {
+				var queued []tree.Queued
 				if f.file != "" {
-					return a.queueFile(cmd.Context(), t, &f, requests)
+					queued, err = a.queueFile(cmd.Context(), t, &f, requests)
+				} else {
+					queued, err = a.queue(cmd.Context(), t, &f, requests[0])
 				}
-				return a.queue(cmd.Context(), t, &f, requests[0])
+				a.warnDoubtsOfJobs(cmd.Context(), c, queued)
+				return err
 			})
 		},
 	}
@@ -203,14 +207,14 @@ func (a *app) readJobs(f *queueFlags) ([]tree.Request, error) {
 }
 
 // queue queues one request and lists the jobs that it has changed.
-func (a *app) queue(ctx context.Context, t *tree.Tree, f *queueFlags, r tree.Request) error {
+func (a *app) queue(ctx context.Context, t *tree.Tree, f *queueFlags, r tree.Request) ([]tree.Queued, error) {
 	queued, err := t.Queue(ctx, r)
 	if f.nameErr != nil {
-		return f.nameErr
+		return nil, f.nameErr
 	}
 	err = requeueable(err)
 	if len(queued) == 0 && err != nil {
-		return err
+		return nil, err
 	}
 	queued = append([]tree.Queued{}, queued...) // [] in JSON for none
 	printed := a.print(queued, func() table {
@@ -218,7 +222,20 @@ func (a *app) queue(ctx context.Context, t *tree.Tree, f *queueFlags, r tree.Req
 			return []string{string(q.Path), string(q.Effect)}
 		})}
 	})
-	return errors.Join(printed, err)
+	return queued, errors.Join(printed, err)
+}
+
+// warnDoubtsOfJobs says what is probably not meant of jobs that were queued.
+func (a *app) warnDoubtsOfJobs(ctx context.Context, c *windlass.Client, queued []tree.Queued) {
+	if len(queued) == 0 {
+		return
+	}
+	jobs := make([]windlass.Submission, len(queued))
+	for i, q := range queued {
+		jobs[i] = windlass.Submission{ID: q.ID, Spec: windlass.Spec{Type: q.Path.Type(), Needs: q.Needs}}
+	}
+	warnings, _ := c.Doubts(ctx, jobs) // who cannot read them has been told of worse
+	a.warn(warnings...)
 }
 
 func requeueable(err error) error {
@@ -226,13 +243,13 @@ func requeueable(err error) error {
 }
 
 // queueFile queues the lines of a file in their order.
-func (a *app) queueFile(ctx context.Context, t *tree.Tree, f *queueFlags, requests []tree.Request) error {
+func (a *app) queueFile(ctx context.Context, t *tree.Tree, f *queueFlags, requests []tree.Request) ([]tree.Queued, error) {
 	bar := a.newProgress("queueing", len(requests))
 	f.nameErr = nil
 	queued, failed, err := t.QueueInTurn(meter.With(ctx, bar.set), requests...)
 	bar.end()
 	if err != nil {
-		return usagef("%s: %w; nothing was queued", f.file, err)
+		return nil, usagef("%s: %w; nothing was queued", f.file, err)
 	}
 	failed = view.CausesFirst(failed)
 	sum := view.QueuedOf(queued, failed)
@@ -250,5 +267,5 @@ func (a *app) queueFile(ctx context.Context, t *tree.Tree, f *queueFlags, reques
 		first := cmp.Or(f.nameErr, failed[0])
 		err = errors.Join(err, fmt.Errorf("%d failed; the first: %w", sum.Failed, requeueable(first)))
 	}
-	return errors.Join(err, ctx.Err())
+	return queued, errors.Join(err, ctx.Err())
 }
