@@ -464,7 +464,7 @@ func (c *Client) WatchNodes(ctx context.Context) iter.Seq2[NodeChange, error] {
 		nodes, tasks := mirror.NewNodes(c.space), mirror.NewTasks(c.space, mirror.Keep{})
 		shown := map[string]NodeStatus{}
 		sources := []mirror.Source{{Prefix: c.space.Nodes()}, {Prefix: c.space.Tasks(), Strip: tasks.Strip}}
-		c.follow(ctx, sources, func(u sourced, complete bool) bool {
+		c.follow(ctx, sources, nil, func(u sourced, complete bool) bool {
 			switch {
 			case u.Err != nil:
 				return yield(NodeChange{}, fmt.Errorf("watch nodes: %w", u.Err))

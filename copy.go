@@ -63,7 +63,10 @@ func (t *TaskCopy) Watch(ctx context.Context) iter.Seq2[TaskChange, error] {
 		defer t.writes.follow(nil)
 		defer t.use(nil, nil)
 		var troubled [sourceCount]bool
-		t.client.follow(ctx, w.tasks.sources(), func(u sourced, complete bool) bool {
+		t.client.follow(ctx, w.tasks.sources(), w.later.C, func(u sourced, complete bool) bool {
+			if u.source == woken {
+				return w.showMoved(yield)
+			}
 			if troubled[u.source] = u.Err != nil; u.Err != nil {
 				t.use(nil, nil) // a list must now get its error from the broker
 				return yield(TaskChange{}, fmt.Errorf("watch tasks: %w", u.Err))

@@ -39,10 +39,7 @@ type Explanation struct {
 	// claim.
 	Decision  string     `json:"decision"`
 	ClaimedAt *time.Time `json:"claimed_at"`
-	// BlockedBy lists the tasks that it waits for.
-	BlockedBy []string `json:"blocked_by"`
-	// FailedNeeds lists those of them that have failed or were killed.
-	FailedNeeds []string `json:"failed_needs,omitempty"`
+	Blocked
 	// Cycle is the path from the task back to itself, if it waits for itself.
 	Cycle []string `json:"cycle,omitempty"`
 	// Until is the earliest time it can run, for a task that sleeps, backs off after an
@@ -77,7 +74,7 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 		return Explanation{}, err
 	}
 	e := Explanation{
-		ID: id, Status: detail.Status, Node: detail.Node, ClaimedAt: detail.ClaimedAt, BlockedBy: detail.BlockedBy, FailedNeeds: detail.FailedNeeds,
+		ID: id, Status: detail.Status, Node: detail.Node, ClaimedAt: detail.ClaimedAt, Blocked: detail.Blocked,
 		Until: detail.Until, Errors: len(detail.Errors), Nodes: []NodeVerdict{},
 	}
 	if n := len(detail.Errors); n > 0 {
@@ -168,11 +165,11 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, target string, now time
 		e.Until = &may.Until
 		e.Why = "it is not due before " + may.Until.Format(time.RFC3339)
 	case len(e.FailedNeeds) > 0:
-		e.Why = "it waits for " + shorten.List(e.FailedNeeds) + ", which failed or was killed: run that again with task retry, or forget it with task prune --unblock"
+		e.Why = "it waits for " + e.WaitsFor() + " or was killed: run that again with task retry, or forget it with task prune --unblock"
 	case len(e.Cycle) > 0:
 		e.Why = "it waits for itself: " + strings.Join(e.Cycle, " → ") + "; delete one of them with unblock, or submit it again with other needs"
 	case len(e.BlockedBy) > 0:
-		e.Why = "it waits for " + shorten.List(e.BlockedBy)
+		e.Why = "it waits for " + e.WaitsFor()
 	case s.book.OpenAt(t.ID, t.Created, now).After(now):
 		at := s.book.OpenAt(t.ID, t.Created, now)
 		e.Until = &at
@@ -509,8 +506,7 @@ func (s *survey) cycle(t *mirror.Task) []string {
 		if at == nil || at.Owned() {
 			return nil
 		}
-		waits, _ := kind.Waits(s.kinds.OfTask(at).Blockers(id), s.tasks)
-		return waits
+		return slices.DeleteFunc(s.kinds.OfTask(at).Blockers(id), func(need string) bool { return !kind.Blocks(need, s.tasks) })
 	})
 }
 

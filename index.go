@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +16,6 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
-	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/internal/subtree"
 	"github.com/windlass-go/windlass/statemachine"
@@ -317,13 +317,16 @@ func (b *taskIndex) ids() iter.Seq[string] {
 
 // each passes the selected ones of some sorted tasks to take until it returns false.
 func (b *taskIndex) each(ids []string, f Filter, take func(TaskInfo) bool) {
-	now := time.Now()
+	now, most := time.Now(), blockersShown
+	if f.AllBlockers {
+		most = math.MaxInt
+	}
 	from, _ := slices.BinarySearch(ids, max(f.After, f.IDPrefix))
 	for _, id := range ids[from:] {
 		if id > f.IDPrefix && !strings.HasPrefix(id, f.IDPrefix) {
 			return
 		}
-		info, ok := b.info(id, now)
+		info, ok := b.describe(id, now, most)
 		if !ok {
 			l := b.fading[id]
 			info, ok = l.info, now.Before(l.until)
@@ -334,13 +337,18 @@ func (b *taskIndex) each(ids []string, f Filter, take func(TaskInfo) bool) {
 	}
 }
 
-// info describes one task; false if there is none now.
+// info describes one task, with the first ones of those that it waits for; false if there is
+// none now.
 func (b *taskIndex) info(id string, now time.Time) (TaskInfo, bool) {
+	return b.describe(id, now, blockersShown)
+}
+
+func (b *taskIndex) describe(id string, now time.Time, blockersMost int) (TaskInfo, bool) {
 	t, s := b.tasks.Get(id), b.state(id)
 	if t == nil && !s.state.Terminal() {
 		return TaskInfo{}, false
 	}
-	info := TaskInfo{ID: id, BlockedBy: []string{}, Errors: s.errors, Until: s.until}
+	info := TaskInfo{ID: id, Blocked: Blocked{BlockedBy: []string{}}, Errors: s.errors, Until: s.until}
 	if info.Errors == nil {
 		info.Errors = []statemachine.ErrorEntry{}
 	}
@@ -353,11 +361,11 @@ func (b *taskIndex) info(id string, now time.Time) (TaskInfo, bool) {
 		info.Status, info.FinishedAt = Status(s.state), s.at
 		return info, true
 	}
-	b.live(&info, t, s, now)
+	b.live(&info, t, s, now, blockersMost)
 	return info, true
 }
 
-func (b *taskIndex) live(info *TaskInfo, t *mirror.Task, s *stateSeen, now time.Time) {
+func (b *taskIndex) live(info *TaskInfo, t *mirror.Task, s *stateSeen, now time.Time, blockersMost int) {
 	unreadable := s.err != nil
 	spec := b.spec(t)
 	if spec.err != nil {
@@ -372,8 +380,7 @@ func (b *taskIndex) live(info *TaskInfo, t *mirror.Task, s *stateSeen, now time.
 		info.Restarts = b.restarts[t.ID]
 	}
 	if !t.Owned() {
-		waits, failed := kind.Waits(depend.Blockers(t.ID, spec.needs), b.tasks)
-		info.BlockedBy, info.FailedNeeds = append(info.BlockedBy, waits...), failed
+		info.Blocked = blockedBy(depend.Blockers(t.ID, spec.needs), b.tasks, blockersMost)
 	}
 	switch {
 	case unreadable || s.state == statemachine.Fault:

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
 )
 
@@ -152,8 +151,7 @@ func (s *survey) add(n *submitting) {
 // that wait for other tasks are one.
 func (s *survey) addWait(waits map[string]*PlannedWait, t *mirror.Task, now time.Time) {
 	k := s.kinds.OfTask(t)
-	e := Explanation{ID: t.ID, Status: StatusPending}
-	e.BlockedBy, e.FailedNeeds = kind.Waits(k.Blockers(t.ID), s.tasks)
+	e := Explanation{ID: t.ID, Status: StatusPending, Blocked: blockedBy(k.Blockers(t.ID), s.tasks, blockersShown)}
 	if s.explain(&e, t, "", now); s.paused(k.Class.Type) != nil {
 		e.Why = s.paused(k.Class.Type).why()
 	}

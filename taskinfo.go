@@ -6,6 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/windlass-go/windlass/internal/depend"
+	"github.com/windlass-go/windlass/internal/kind"
+	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -24,12 +28,9 @@ type TaskInfo struct {
 	Priority    int        `json:"priority"`
 	// Weight is how much of a node's share and capacity it takes. 0 means 1, or, for a
 	// task that has ended, that the weight is no longer known.
-	Weight    int      `json:"weight,omitempty"`
-	BlockedBy []string `json:"blocked_by"`
-	// FailedNeeds lists the tasks of BlockedBy that have failed or were killed: the
-	// task waits until they are run again or forgotten.
-	FailedNeeds []string                  `json:"failed_needs,omitempty"`
-	Errors      []statemachine.ErrorEntry `json:"errors"`
+	Weight int `json:"weight,omitempty"`
+	Blocked
+	Errors []statemachine.ErrorEntry `json:"errors"`
 	// Failures is how many errors counted when the latest one happened, and FailuresMax
 	// is how many fail the task; 0 means that no number does. Both are 0 for a task that
 	// has ended.
@@ -46,6 +47,40 @@ type TaskInfo struct {
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	// Tags are those that it was submitted with. They must not be modified.
 	Tags map[string]string `json:"tags,omitempty"`
+}
+
+// Blocked is what a task waits for. Its JSON is stable.
+type Blocked struct {
+	// BlockedBy lists the tasks that it waits for, the first 20 of them; see
+	// Filter.AllBlockers. As in Spec.Needs, "|*" after the ID of a job stands for all jobs
+	// below it.
+	BlockedBy []string `json:"blocked_by"`
+	// BlockedByCount is how many tasks these are. All jobs below one that it waits for
+	// count.
+	BlockedByCount int `json:"blocked_by_count,omitempty"`
+	// FailedNeeds lists those of them that have failed or were killed, the first 20 of
+	// FailedNeedsCount: the task waits until they are run again or forgotten.
+	FailedNeeds      []string `json:"failed_needs,omitempty"`
+	FailedNeedsCount int      `json:"failed_needs_count,omitempty"`
+}
+
+// blockersShown is how many of the tasks are listed that one waits for: an event tells of each
+// of ten thousand needs that ends.
+const blockersShown = 20
+
+// blockedBy returns which blockers block a task, the first ones.
+func blockedBy(blockers []string, tasks *mirror.Tasks, most int) Blocked {
+	w := kind.Waits(blockers, tasks, most)
+	return Blocked{BlockedBy: append([]string{}, w.By...), BlockedByCount: w.Count, FailedNeeds: w.Failed, FailedNeedsCount: w.FailedCount}
+}
+
+// WaitsFor names the tasks, the first ones of many with their number, or those of them that
+// failed, if any did; empty for none.
+func (b Blocked) WaitsFor() string {
+	if b.FailedNeedsCount > 0 {
+		return shorten.ListOf(b.FailedNeeds, b.FailedNeedsCount) + ", which failed"
+	}
+	return depend.List(b.BlockedBy, b.BlockedByCount)
 }
 
 // LastError returns the text of the latest error, empty if there is none.
@@ -103,6 +138,9 @@ type Filter struct {
 	// Since selects the tasks to which something has happened at that time or later;
 	// see TaskInfo.ChangedAt.
 	Since time.Time
+	// AllBlockers selects no tasks; it lists all that those wait for which are selected, as
+	// many as these may be.
+	AllBlockers bool
 	// IDPrefix selects the IDs that begin with it.
 	IDPrefix string
 	// After selects the IDs that are greater, byte by byte. With the last ID of one

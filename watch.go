@@ -6,7 +6,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/waiting"
 )
 
 // TaskChange is a task that appeared or changed, or that is gone.
@@ -29,13 +29,17 @@ type TaskChange struct {
 }
 
 // WatchTasks yields the selected tasks, sorted by ID, and then every change, until ctx
-// is done or the caller stops. If the broker is unreachable, it yields the error and
+// is done or the caller stops. Of a task that waits for others, and still does when one of
+// them ends, it tells at most once a second. If the broker is unreachable, it yields the error and
 // continues once the broker is back; the caller may stop instead.
 func (c *Client) WatchTasks(ctx context.Context, f Filter) iter.Seq2[TaskChange, error] {
 	return func(yield func(TaskChange, error) bool) {
 		w := newTaskWatch(c.space, f)
-		c.follow(ctx, w.tasks.sources(), func(u sourced, complete bool) bool {
-			if u.Err != nil {
+		c.follow(ctx, w.tasks.sources(), w.later.C, func(u sourced, complete bool) bool {
+			switch {
+			case u.source == woken:
+				return w.showMoved(yield)
+			case u.Err != nil:
 				return yield(TaskChange{}, fmt.Errorf("watch tasks: %w", u.Err))
 			}
 			changed := w.apply(u)
@@ -46,8 +50,9 @@ func (c *Client) WatchTasks(ctx context.Context, f Filter) iter.Seq2[TaskChange,
 
 // follow watches several prefixes and passes their updates to take, one at a time,
 // until take returns false or ctx is done. complete is true once each prefix was listed
-// in full: a partial picture would show tasks in a wrong state.
-func (c *Client) follow(ctx context.Context, sources []mirror.Source, take func(u sourced, complete bool) bool) {
+// in full: a partial picture would show tasks in a wrong state. What wakes it passes an
+// update of no prefix.
+func (c *Client) follow(ctx context.Context, sources []mirror.Source, wake <-chan time.Time, take func(u sourced, complete bool) bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	var following sync.WaitGroup
 	defer following.Wait()
@@ -69,6 +74,10 @@ func (c *Client) follow(ctx context.Context, sources []mirror.Source, take func(
 		select {
 		case <-ctx.Done():
 			return
+		case <-wake:
+			if !take(sourced{source: woken}, len(seen) == len(sources)) {
+				return
+			}
 		case u := <-updates:
 			if u.Snapshot != nil {
 				seen[u.source] = true
@@ -79,6 +88,9 @@ func (c *Client) follow(ctx context.Context, sources []mirror.Source, take func(
 		}
 	}
 }
+
+// woken is the source of no update.
+const woken = -1
 
 // sourced is an update and the index of the watched prefix that it belongs to.
 type sourced struct {
@@ -111,14 +123,21 @@ type taskWatch struct {
 	shown map[string]bool
 	// begun is true once the caller has seen everything.
 	begun bool
-	// blockers has the tasks that each task waits for. waiting is the reverse map, so
-	// that the end of a task need not search all tasks.
-	blockers map[string][]string
-	waiting  map[string]map[string]bool
+	waits *waiting.Index
+	// moved has the tasks that wait for less, or for others, than was shown of them. They
+	// are shown again together, when later fires.
+	moved map[string]bool
+	later *time.Timer
+	// movedAt is when that was done last.
+	movedAt time.Time
 }
 
 func newTaskWatch(space keys.Space, f Filter) *taskWatch {
-	return &taskWatch{filter: f, tasks: newTaskIndex(space), shown: map[string]bool{}, blockers: map[string][]string{}, waiting: map[string]map[string]bool{}}
+	tasks := newTaskIndex(space)
+	return &taskWatch{
+		filter: f, tasks: tasks, shown: map[string]bool{},
+		waits: waiting.NewIndex(tasks.tasks), moved: map[string]bool{}, later: time.NewTimer(movedEvery),
+	}
 }
 
 // fadingMax is how long a task whose keys are gone is still listed as it was, unless
@@ -208,12 +227,17 @@ func (w *taskWatch) apply(u sourced) (changed []string) {
 	w.mu.Unlock()
 	slices.Sort(changed)
 	changed = slices.Compact(changed)
-	if u.source == taskSource {
-		for _, id := range changed {
-			w.index(id)
-		}
+	if u.source != taskSource {
+		return changed
 	}
-	return changed
+	for _, id := range changed {
+		w.index(id)
+	}
+	turned, moved := w.waits.LookAgain(changed)
+	for _, id := range moved {
+		w.moved[id] = true
+	}
+	return append(changed, turned...)
 }
 
 // reset applies a listing of the claims or of the states. It parses the listing before
@@ -236,15 +260,55 @@ func (w *taskWatch) reset(source int, listing *mirror.Snapshot) (changed []strin
 	return changed
 }
 
-// show yields the changed tasks and the tasks that they block.
+// Tasks that still wait, but for less than before, are shown again at most every movedEvery,
+// and movedMost of them at a time: ten thousand needs may end within seconds, and ten thousand
+// tasks may have them.
+const (
+	movedEvery = time.Second
+	movedMost  = 1000
+)
+
+// showMoved yields tasks that wait for less than was shown of them, and says when it is to be
+// called again.
+func (w *taskWatch) showMoved(yield func(TaskChange, error) bool) bool {
+	var some []string
+	for id := range w.moved {
+		if len(some) == movedMost {
+			break
+		}
+		some = append(some, id)
+		delete(w.moved, id)
+	}
+	w.movedAt = time.Now()
+	if len(w.moved) > 0 {
+		w.later.Reset(movedEvery)
+	}
+	return w.showSome(some, int64(w.at[taskSource]), yield)
+}
+
+// show yields the changed tasks, and now or later those that wait for them.
 func (w *taskWatch) show(changed []string, at int64, yield func(TaskChange, error) bool) bool {
-	now := time.Now()
 	if !w.begun {
 		w.begun = true
+		clear(w.moved)
 		changed = slices.Collect(w.tasks.ids())
-	} else {
-		changed = append(changed, w.blockedBy(changed)...)
 	}
+	if !w.showSome(changed, at, yield) {
+		return false
+	}
+	if len(w.moved) == 0 {
+		return true
+	}
+	wait := movedEvery - time.Since(w.movedAt)
+	if wait <= 0 {
+		return w.showMoved(yield)
+	}
+	w.later.Reset(wait)
+	return true
+}
+
+func (w *taskWatch) showSome(changed []string, at int64, yield func(TaskChange, error) bool) bool {
+	now := time.Now()
 	slices.Sort(changed)
 	for _, id := range slices.Compact(changed) {
 		if id == "" {
@@ -269,40 +333,11 @@ func (w *taskWatch) show(changed []string, at int64, yield func(TaskChange, erro
 	return true
 }
 
-// blockedBy returns the tasks whose blocked status the changed ones may have changed:
-// those below them in a tree, or that need them or all below a job above them.
-func (w *taskWatch) blockedBy(changed []string) []string {
-	var blocked []string
-	for _, id := range changed {
-		if id == "" || w.tasks.tasks.Get(id) != nil && w.shown[id] {
-			continue
-		}
-		for _, need := range depend.NeededAs(id) {
-			for waits := range w.waiting[need] {
-				blocked = append(blocked, waits)
-			}
-		}
-	}
-	return blocked
-}
-
 // index records what a task waits for, which may have changed.
 func (w *taskWatch) index(id string) {
-	for _, blocker := range w.blockers[id] {
-		if delete(w.waiting[blocker], id); len(w.waiting[blocker]) == 0 {
-			delete(w.waiting, blocker)
-		}
+	var blockers []string
+	if t := w.tasks.tasks.Get(id); t != nil {
+		blockers = depend.Blockers(id, w.tasks.spec(t).needs)
 	}
-	delete(w.blockers, id)
-	t := w.tasks.tasks.Get(id)
-	if t == nil || !strings.Contains(id, depend.Separator) && len(w.tasks.spec(t).needs) == 0 {
-		return
-	}
-	w.blockers[id] = depend.Blockers(id, w.tasks.spec(t).needs)
-	for _, blocker := range w.blockers[id] {
-		if w.waiting[blocker] == nil {
-			w.waiting[blocker] = map[string]bool{}
-		}
-		w.waiting[blocker][id] = true
-	}
+	w.waits.Put(id, blockers)
 }

@@ -35,7 +35,7 @@ func (s *Server) registerEvents() {
 			"An event \"list\" means that earlier events are not sent: list now, and apply the events that follow. It is the first event, unless " +
 			"Last-Event-ID is that of an event that this server still knows; then the events after that follow. An event \"trouble\" means that the " +
 			"broker cannot be followed at present. An ID begins with the revision of the store. A viewer that reads too slowly is cut off, and can " +
-			"resume. The same change may be sent twice.",
+			"resume. The same change may be sent twice. Of a task that waits, and still does when one of its needs ends, an event tells at most once a second.",
 	}, s.watch)
 }
 

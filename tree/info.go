@@ -33,8 +33,8 @@ type JobInfo struct {
 	// Needs lists the IDs of the tasks that it was queued to wait for, in addition to
 	// its ancestors.
 	Needs []string `json:"needs"`
-	// BlockedBy lists the IDs of the tasks that it waits for now.
-	BlockedBy []string `json:"blocked_by"`
+	// What it waits for now.
+	windlass.Blocked
 	// Errors lists the latest errors, the oldest first.
 	Errors []statemachine.ErrorEntry `json:"errors"`
 	// Until is when it runs again, if it sleeps.

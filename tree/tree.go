@@ -120,14 +120,14 @@ func jobOf(info windlass.TaskInfo, r windlass.JobRecord) JobInfo {
 	j := JobInfo{
 		Path: pathOf(info.ID), Data: r.Data, Status: info.Status, Node: info.Node, Token: info.Token, Priority: info.Priority,
 		QueuedAt: info.SubmittedAt, ClaimedAt: info.ClaimedAt, FinishedAt: info.FinishedAt,
-		Needs: r.Spec.Needs, BlockedBy: info.BlockedBy, Errors: info.Errors, Until: info.Until,
+		Needs: r.Spec.Needs, Blocked: info.Blocked, Errors: info.Errors, Until: info.Until,
 	}
 	if j.QueuedAt == nil && !r.QueuedAt.IsZero() {
 		j.QueuedAt = &r.QueuedAt
 	}
 	switch n := len(info.Errors); {
 	case len(info.FailedNeeds) > 0:
-		j.Reason = shorten.List(info.FailedNeeds) + " failed or was killed"
+		j.Reason = shorten.ListOf(info.FailedNeeds, info.FailedNeedsCount) + " failed or was killed"
 	case info.Status == windlass.StatusKilled && n > 0:
 		j.Reason = info.Errors[n-1].Error
 	}

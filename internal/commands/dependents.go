@@ -45,7 +45,7 @@ type waiting map[string][]string
 
 // listWaiting reads it in one listing.
 func listWaiting(ctx context.Context, c *windlass.Client) (waiting, error) {
-	tasks, err := c.Tasks(ctx, windlass.Filter{Statuses: view.Live})
+	tasks, err := c.Tasks(ctx, windlass.Filter{Statuses: view.Live, AllBlockers: true})
 	if err != nil {
 		return nil, err
 	}

@@ -10,9 +10,12 @@
 package depend
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/windlass-go/windlass/internal/shorten"
 )
 
 // Separator joins the path of a tree job into its ID.
@@ -71,6 +74,25 @@ func AddTrees(waits map[string][]string) {
 		waits[need] = append(waits[need], below...)
 	}
 }
+
+// List names what a task waits for, the first ones of many, and says how many tasks these are
+// if the names do not.
+func List(first []string, tasks int) string {
+	if !slices.ContainsFunc(first, IsTree) {
+		return shorten.ListOf(first, tasks)
+	}
+	names := strings.Join(first[:min(len(first), listedMax)], ", ")
+	if len(first) > listedMax {
+		names += ", …"
+	}
+	if tasks == 1 {
+		return names + " (1 task)"
+	}
+	return fmt.Sprintf("%s (%d tasks)", names, tasks)
+}
+
+// listedMax is how many names List shows beside a need of all below a job.
+const listedMax = 3
 
 // Ancestors are the IDs of the tree jobs above id, the root first. An ID
 // without a separator has none.

@@ -29,6 +29,28 @@ func TestBlockers(t *testing.T) {
 	}
 }
 
+func TestList_NamesTheFirstOnesAndSaysHowManyThereAre(t *testing.T) {
+	for _, c := range []struct {
+		first []string
+		tasks int
+		want  string
+	}{
+		{nil, 0, ""},
+		{[]string{"a"}, 1, "a"},
+		{[]string{"a", "b", "c", "d"}, 4, "a, b, c, d"},
+		{[]string{"a", "b", "c", "d", "e"}, 5, "a, b, c and 2 more"},
+		{[]string{"a", "b", "c", "d"}, 9000, "a, b, c and 8997 more"},
+		{[]string{"a"}, 3, "a and 2 more"},
+		{[]string{"j_t|*"}, 1, "j_t|* (1 task)"},
+		{[]string{"j_t", "j_t|*"}, 759, "j_t, j_t|* (759 tasks)"},
+		{[]string{"a", "b", "c", "j_t|*"}, 9000, "a, b, c, … (9000 tasks)"},
+	} {
+		if got := List(c.first, c.tasks); got != c.want {
+			t.Errorf("%d tasks, the first %q: %q, want %q", c.tasks, c.first, got, c.want)
+		}
+	}
+}
+
 func TestCycle_Z12_IsTheWayFromATaskBackToItself(t *testing.T) {
 	waits := map[string][]string{"a": {"x", "b"}, "b": {"c"}, "c": {"y", "a"}, "x": {"y"}, "in": {"a"}, "self": {"self"}}
 	for id, want := range map[string][]string{"a": {"a", "b", "c", "a"}, "c": {"c", "a", "b", "c"}, "in": nil, "x": nil, "none": nil, "self": {"self", "self"}} {

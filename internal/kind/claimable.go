@@ -2,6 +2,7 @@ package kind
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -60,33 +61,83 @@ func (f *Facts) Claimable(t *mirror.Task, blockers []string, tasks *mirror.Tasks
 // ancestors first.
 func (f *Facts) Blockers(id string) []string { return depend.Blockers(id, f.Needs) }
 
-// Waits returns the blockers that still block, and in failed the tasks among them, and
-// below them if all of these are needed, that have failed or were killed.
-func Waits(blockers []string, tasks *mirror.Tasks) (waits, failed []string) {
+// Waiting is what a task waits for.
+type Waiting struct {
+	// By lists the blockers that block. Count is how many tasks they are: all below a job
+	// that still block are one each.
+	By    []string
+	Count int
+	// Failed lists the tasks among them, and below them if all of these are needed, that
+	// have failed or were killed; FailedCount is their number.
+	Failed      []string
+	FailedCount int
+}
+
+// Waits returns which of the blockers still block. Its lists have the first ones, at most a
+// given number of them.
+func Waits(blockers []string, tasks *mirror.Tasks, most int) (w Waiting) {
+	trees := map[string]bool{}
+	for _, b := range blockers {
+		if job, all := depend.Tree(b); all {
+			trees[job] = true
+		}
+	}
 	for _, b := range blockers {
 		marked, blocks := left(b, tasks)
 		if !blocks {
 			continue
 		}
-		waits = append(waits, b)
+		if len(w.By) < most {
+			w.By = append(w.By, b)
+		}
+		if within(b, trees) {
+			continue
+		}
+		w.Count += count(b, tasks)
 		for _, id := range marked {
-			if !tasks.Remains(id).HasKey {
-				failed = append(failed, id)
+			if tasks.Remains(id).HasKey {
+				continue
+			}
+			if w.FailedCount++; len(w.Failed) < most {
+				w.Failed = append(w.Failed, id)
 			}
 		}
 	}
-	return waits, failed
+	return w
+}
+
+// within reports whether a blocker stands for nothing but what is below one of some jobs.
+func within(blocker string, trees map[string]bool) bool {
+	if len(trees) == 0 {
+		return false
+	}
+	job, _ := depend.Tree(blocker)
+	return slices.ContainsFunc(depend.Ancestors(job), func(above string) bool { return trees[above] })
+}
+
+// count returns how many tasks a blocker stands for.
+func count(blocker string, tasks *mirror.Tasks) int {
+	if job, all := depend.Tree(blocker); all {
+		return tasks.Below(job)
+	}
+	return 1
+}
+
+// Blocks reports whether a blocker blocks those that wait for it.
+func Blocks(blocker string, tasks *mirror.Tasks) bool {
+	if job, all := depend.Tree(blocker); all {
+		return tasks.Below(job) > 0
+	}
+	return tasks.Remains(blocker).Blocks()
 }
 
 // left returns the tasks of a blocker that have left a failure mark, and whether it
 // blocks those that wait for it.
 func left(blocker string, tasks *mirror.Tasks) (failed []string, blocks bool) {
 	if job, all := depend.Tree(blocker); all {
-		return tasks.FailedBelow(job), tasks.Below(job) > 0
-	}
-	t := tasks.Remains(blocker)
-	if t != nil && t.Failed != mirror.NotFailed {
+		failed = tasks.FailedBelow(job)
+	} else if t := tasks.Remains(blocker); t != nil && t.Failed != mirror.NotFailed {
 		failed = []string{blocker}
 	}
-	return failed, t.Blocks()
+	return failed, Blocks(blocker, tasks)
 }

@@ -69,10 +69,21 @@ func TestClaimable_ReportsWhatATaskWaitsFor(t *testing.T) {
 }
 
 func TestWaits_ReturnsExistingAndFailedBlockers(t *testing.T) {
-	tasks := copyOf(t, "pending", "failed/failed", "again/failed", "again", "alone/props")
-	waits, failed := kind.Waits([]string{"gone", "alone", "again", "failed", "pending"}, tasks)
-	if !slices.Equal(waits, []string{"again", "failed", "pending"}) || !slices.Equal(failed, []string{"failed"}) {
-		t.Errorf("waits for %q, of which %q failed", waits, failed)
+	tasks := copyOf(t, "pending", "failed/failed", "again/failed", "again", "alone/props", "a_t|b_t", "a_t|c_t", "a_t|c_t|d_t", "a_t|c_t|e_t/failed", "f_t|g_t")
+	for _, c := range []struct {
+		blockers []string
+		most     int
+		want     kind.Waiting
+	}{
+		{[]string{"gone", "alone", "again", "failed", "pending"}, 9, kind.Waiting{By: []string{"again", "failed", "pending"}, Count: 3, Failed: []string{"failed"}, FailedCount: 1}},
+		{[]string{"again", "failed", "pending", "a_t|c_t|e_t"}, 1, kind.Waiting{By: []string{"again"}, Count: 4, Failed: []string{"failed"}, FailedCount: 2}},
+		{[]string{"a_t", "a_t|*"}, 9, kind.Waiting{By: []string{"a_t|*"}, Count: 4, Failed: []string{"a_t|c_t|e_t"}, FailedCount: 1}},
+		{[]string{"a_t|b_t", "a_t|c_t|*", "a_t|*", "f_t|g_t"}, 2, kind.Waiting{By: []string{"a_t|b_t", "a_t|c_t|*"}, Count: 5, Failed: []string{"a_t|c_t|e_t"}, FailedCount: 1}},
+		{[]string{"f_t", "f_t|g_t|*", "gone|*"}, 9, kind.Waiting{}},
+	} {
+		if diff := cmp.Diff(c.want, kind.Waits(c.blockers, tasks, c.most)); diff != "" {
+			t.Errorf("%q (-want +got)\n%s", c.blockers, diff)
+		}
 	}
 }
 

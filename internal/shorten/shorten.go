@@ -24,9 +24,13 @@ func Line(s string, most int) string {
 const listed = 3
 
 // List joins names, the first ones of many with the number of the others.
-func List(names []string) string {
-	if len(names) <= listed+1 {
-		return strings.Join(names, ", ")
+func List(names []string) string { return ListOf(names, len(names)) }
+
+// ListOf is List for the first ones of some names, given how many these are.
+func ListOf(first []string, total int) string {
+	if total <= listed+1 && len(first) >= total {
+		return strings.Join(first, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:listed], ", "), len(names)-listed)
+	first = first[:min(listed, len(first))]
+	return fmt.Sprintf("%s and %d more", strings.Join(first, ", "), total-len(first))
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/internal/view"
 )
 
@@ -38,7 +37,7 @@ func explanationTable(e windlass.Explanation) table {
 	if e.ClaimedAt != nil {
 		t.add("claimed", view.Ago(e.ClaimedAt, time.Now()))
 	}
-	t.add("blocked by", shorten.List(e.BlockedBy))
+	t.add("blocked by", e.WaitsFor())
 	if e.Errors > 0 {
 		t.add("errors", strconv.Itoa(e.Errors))
 		t.add("last error", e.LastError)

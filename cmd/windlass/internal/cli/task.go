@@ -129,7 +129,7 @@ func detailTable(t view.Task) table {
 	if t.FailuresMax > 0 {
 		detail.add("Failures", fmt.Sprintf("%d; %d end it", t.Failures, t.FailuresMax))
 	}
-	detail.add("Blocked by", shorten.List(t.BlockedBy))
+	detail.add("Blocked by", t.WaitsFor())
 	detail.add("Tags", view.Tags(t.Tags))
 	detail.add("Props", string(t.Props))
 	detail.add("Progress", string(t.Progress))

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -198,7 +197,7 @@ func taskTable(tasks []listed, tagged bool, now time.Time) table {
 func taskRow(t windlass.TaskInfo, now time.Time) []string {
 	return []string{
 		t.ID, view.OrDash(t.Type), string(t.Status), view.OrDash(t.Node), view.Age(t.SubmittedAt, now), view.Age(t.ClaimedAt, now),
-		view.Errors(t), view.OrDash(shorten.List(t.BlockedBy)),
+		view.Errors(t), view.OrDash(t.WaitsFor()),
 	}
 }
 

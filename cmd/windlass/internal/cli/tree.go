@@ -196,7 +196,7 @@ func (a *app) printJobs(jobs []tree.JobInfo) error {
 		return table{heading: []string{"PATH", "STATUS", "NODE", "AGE", "CLAIMED", "ERRORS", "BLOCKED BY"}, rows: rowsOf(jobs, func(j tree.JobInfo) []string {
 			return []string{
 				string(j.Path), string(j.Status), view.OrDash(j.Node), view.Age(j.QueuedAt, now), view.Age(j.ClaimedAt, now),
-				strconv.Itoa(len(j.Errors)), view.OrDash(shorten.List(j.BlockedBy)),
+				strconv.Itoa(len(j.Errors)), view.OrDash(j.WaitsFor()),
 			}
 		})}
 	})
@@ -243,7 +243,7 @@ func jobTable(j view.Job) table {
 	}}
 	t.addTime("Sleeps until", j.Until)
 	t.add("Needs", shorten.List(j.Needs))
-	t.add("Blocked by", shorten.List(j.BlockedBy))
+	t.add("Blocked by", j.WaitsFor())
 	t.add("Reason", j.Reason)
 	t.add("Data", string(j.Data))
 	t.add("Progress", string(j.Progress))

@@ -31,8 +31,10 @@ func (s *snapshot) idle(t *mirror.Task) bool {
 // blocking returns the blockers of a task that exist, or have failed. In the place of a
 // need of all below a job it has those below it.
 func (s *snapshot) blocking(t *mirror.Task) (blocking []string) {
-	waits, _ := kind.Waits(depend.Blockers(t.ID, s.spec(t).Needs), s.tasks)
-	for _, need := range waits {
+	for _, need := range depend.Blockers(t.ID, s.spec(t).Needs) {
+		if !kind.Blocks(need, s.tasks) {
+			continue
+		}
 		if job, all := depend.Tree(need); all {
 			blocking = append(blocking, s.below(job)...)
 		} else {

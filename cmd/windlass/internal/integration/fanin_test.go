@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -123,4 +126,91 @@ func TestFanIn_TheLargestInputIsKeptWhenItsTaskFails(t *testing.T) {
 			t.Errorf("it has %d needs and %d bytes of properties, %v", len(d.Spec.Needs), len(d.Props), err)
 		}
 	})
+}
+
+// follower keeps what a watch of all tasks has said of each, and how much that was.
+type follower struct {
+	mu      sync.Mutex
+	last    map[string]windlass.TaskInfo
+	reports map[string]int
+	bytes   map[string]int
+}
+
+// followTasks follows until the test ends.
+func followTasks(c *cluster) *follower {
+	f := &follower{last: map[string]windlass.TaskInfo{}, reports: map[string]int{}, bytes: map[string]int{}}
+	ctx, cancel := context.WithCancel(c.t.Context())
+	var following sync.WaitGroup
+	following.Go(func() {
+		for change := range c.client.WatchTasks(ctx, windlass.Filter{}) {
+			encoded, _ := json.Marshal(change.Task)
+			f.mu.Lock()
+			f.last[change.Task.ID] = change.Task
+			f.reports[change.Task.ID]++
+			f.bytes[change.Task.ID] += len(encoded)
+			f.mu.Unlock()
+		}
+	})
+	c.t.Cleanup(func() { cancel(); following.Wait() })
+	return f
+}
+
+// of returns what was said of a task last.
+func (f *follower) of(id string) windlass.TaskInfo {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last[id]
+}
+
+// A watch says of a task with very many needs what a list does, but not for each that ends.
+func TestFanIn_M22_AWatchSaysAsMuchOfOneThatWaitsForManyAsOfOneThatWaitsForFew(t *testing.T) {
+	for name, needs := range map[string]func(i int) []string{
+		"each":      func(i int) []string { return []string{"top_part", fmt.Sprintf("top_part|%04d_part", i)} },
+		"the whole": func(int) []string { return []string{"top_part|*"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inEach(t, func(t *testing.T, c *cluster) {
+				const parts = 1500
+				join, all := windlass.Submission{ID: "join"}, []windlass.Submission{}
+				for i := range parts {
+					all = append(all, windlass.Submission{ID: fmt.Sprintf("top_part|%04d_part", i), Spec: windlass.Spec{Type: "part", Job: true}})
+					join.Spec.Needs = append(join.Spec.Needs, needs(i)...)
+				}
+				slices.Sort(join.Spec.Needs)
+				join.Spec.Needs = slices.Compact(join.Spec.Needs)
+				top := windlass.Submission{ID: "top_part", Spec: windlass.Spec{Type: "part", Job: true}}
+				c.Submit(top)
+				c.Submit(append(all, join)...)
+				f := followTasks(c)
+				c.Advance(2 * time.Second)
+				for i, s := range all {
+					if i == parts/2 {
+						c.Advance(2 * time.Second)
+						listed, err := c.client.Tasks(t.Context(), windlass.Filter{IDPrefix: "join"})
+						if c.must(err); len(listed) != 1 || listed[0].BlockedByCount != 1+parts/2 || !reflect.DeepEqual(listed[0], f.of("join")) {
+							t.Errorf("a list says %+v, the watch %+v", listed, f.of("join"))
+						}
+					}
+					c.remove(s.ID)
+					c.Advance(4 * time.Millisecond)
+				}
+				c.remove(top.ID)
+				c.Advance(10 * time.Millisecond)
+				if last := f.of("join"); last.Status != windlass.StatusPending || len(last.BlockedBy) > 0 {
+					t.Errorf("it waits for nothing, and is %+v", last)
+				}
+				c.Submit(top)
+				c.Advance(10 * time.Millisecond)
+				if last := f.of("join"); last.Status != windlass.StatusBlocked || last.BlockedByCount != 1 {
+					t.Errorf("what it needs is there again, and it is %+v", last)
+				}
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				// Twelve seconds pass.
+				if f.reports["join"] > 20 || f.bytes["join"] > 20_000 {
+					t.Errorf("%d reports of %d bytes for %d needs", f.reports["join"], f.bytes["join"], parts)
+				}
+			})
+		})
+	}
 }

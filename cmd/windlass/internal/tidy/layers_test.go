@@ -16,7 +16,7 @@ import (
 var layers = map[string][]string{
 	// Vocabulary and the pure parts.
 	"broker": {}, "statemachine": {"internal/stored"}, "placement": {"internal/heap"}, "internal/heap": {},
-	"internal/shorten": {}, "internal/changes": {}, "internal/keys": {"internal/shorten"}, "internal/depend": {}, "internal/clock": {}, "cmd/windlass/internal/cgroup": {}, "internal/runner": {}, "internal/stored": {}, "internal/pause": {}, "internal/meter": {},
+	"internal/shorten": {}, "internal/changes": {}, "internal/keys": {"internal/shorten"}, "internal/depend": {"internal/shorten"}, "internal/clock": {}, "cmd/windlass/internal/cgroup": {}, "internal/runner": {}, "internal/stored": {}, "internal/pause": {}, "internal/meter": {},
 	// Adapters, which do not know each other.
 	"broker/brokertest":                        {"broker"},
 	"broker/memory":                            {"broker"},
@@ -35,6 +35,7 @@ var layers = map[string][]string{
 	"internal/mirror":   {"broker", "internal/depend", "internal/keys", "internal/pause"},
 	"internal/kind":     {"broker", "placement", "internal/keys", "internal/depend", "internal/mirror"},
 	"internal/schedule": {"broker", "placement", "internal/depend", "internal/heap", "internal/kind", "internal/mirror"},
+	"internal/waiting":  {"internal/depend", "internal/kind", "internal/mirror"},
 	"internal/deaths":   {"broker", "internal/mirror"},
 	"internal/layout":   {"broker", "internal/keys"},
 	"internal/subtree":  {"broker", "internal/depend", "internal/keys"},
@@ -44,7 +45,7 @@ var layers = map[string][]string{
 	"internal/outbox":   {"coordinator"},
 	// The node with its client. It imports no adapter.
 	".": {"broker", "statemachine", "placement", "session", "coordinator", "election",
-		"internal/changes", "internal/deaths", "internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/meter", "internal/outbox", "internal/pause", "internal/results", "internal/stored", "internal/shorten", "internal/subtree", "internal/heap"},
+		"internal/changes", "internal/deaths", "internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/meter", "internal/outbox", "internal/pause", "internal/results", "internal/stored", "internal/shorten", "internal/subtree", "internal/waiting", "internal/heap"},
 	// Edges: they import no store but windlasstest's; tree is built on the node's machinery as well.
 	"balancer":                       {"."},
 	"observe/metrics":                {".", "broker", "coordinator", "election", "session", "internal/stamp"},

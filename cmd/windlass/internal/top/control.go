@@ -14,7 +14,6 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/election"
-	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -157,7 +156,7 @@ func describe(t windlass.TaskDetail, now time.Time) []string {
 		add("priority", strconv.Itoa(t.Priority))
 	}
 	add("restarts", view.Restarts(t.Restarts, now))
-	add("blocked by", shorten.List(t.BlockedBy))
+	add("blocked by", t.WaitsFor())
 	add("properties", string(t.Props))
 	add("result", string(t.Result))
 	for _, e := range t.Errors {

@@ -29,7 +29,7 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 // taskOf is a task that was submitted some seconds before noon.
 func taskOf(id string, status windlass.Status, node string, seconds, errors int) windlass.TaskInfo {
 	submitted := noon.Add(-time.Duration(seconds) * time.Second)
-	t := windlass.TaskInfo{ID: id, Type: "poll", Status: status, Node: node, SubmittedAt: &submitted, BlockedBy: []string{}}
+	t := windlass.TaskInfo{ID: id, Type: "poll", Status: status, Node: node, SubmittedAt: &submitted, Blocked: windlass.Blocked{BlockedBy: []string{}}}
 	for i := range errors {
 		t.Errors = append(t.Errors, statemachine.ErrorEntry{Error: fmt.Sprint("error ", i)})
 	}

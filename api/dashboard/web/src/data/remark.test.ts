@@ -15,7 +15,12 @@ test("a task that waits says for what", () => {
   expect(of({ status: "pending", type: "t", not_before: "2026-03-04T06:00:00Z" })).toBe("not before 06:00");
   expect(of({ status: "pending", type: "t", not_before: "2026-03-04T05:00:00Z" })).toBe("");
   expect(of({ status: "blocked", blocked_by: ["a", "b", "c", "d"] })).toBe("waits for a, b and 2 more");
+  expect(of({ status: "blocked", blocked_by: ["a", "b", "c"], blocked_by_count: 9999 })).toBe("waits for a, b and 9997 more");
+  expect(of({ status: "blocked", blocked_by: ["j_t", "j_t|*"], blocked_by_count: 759 })).toBe("waits for j_t, j_t|* (759 tasks)");
+  expect(of({ status: "blocked", blocked_by: ["a", "b", "j_t|*"], blocked_by_count: 3 })).toBe("waits for a, b, … (3 tasks)");
+  expect(of({ status: "blocked", blocked_by: ["j_t|*"], blocked_by_count: 1 })).toBe("waits for j_t|* (1 task)");
   expect(of({ status: "blocked", blocked_by: ["a"], failed_needs: ["a"] })).toBe("needs a, which failed");
+  expect(of({ status: "blocked", blocked_by: ["j_t|*"], failed_needs: ["j_t|a_t", "j_t|b_t"], failed_needs_count: 40 })).toBe("needs j_t|a_t, j_t|b_t and 38 more, which failed");
 });
 
 test("a task that has erred says how", () => {

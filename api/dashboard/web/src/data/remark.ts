@@ -16,7 +16,9 @@ export function remark(t: Task, nodes: readonly FleetNode[], now: number, time: 
     case "pending":
       return Date.parse(t.not_before ?? "") > now ? `not before ${time(t.not_before ?? "")}` : whyNobody(t.type, nodes);
     case "blocked":
-      return t.failed_needs?.length ? `needs ${names(t.failed_needs)}, which failed` : `waits for ${names(t.blocked_by)}`;
+      return t.failed_needs?.length
+        ? `needs ${names(t.failed_needs, t.failed_needs_count)}, which failed`
+        : `waits for ${names(t.blocked_by, t.blocked_by_count)}`;
     case "sleeping":
       return [t.until && `until ${time(t.until)}`, tried].filter(Boolean).join(", ");
     case "running":
@@ -26,7 +28,17 @@ export function remark(t: Task, nodes: readonly FleetNode[], now: number, time: 
   }
 }
 
-function names(ids: readonly string[]): string {
-  const more = ids.length - namedMax;
-  return ids.slice(0, namedMax).join(", ") + (more > 0 ? ` and ${more} more` : "");
+/** The first ones of some tasks, and how many there are of them. */
+function names(first: readonly string[], count = first.length): string {
+  return first.slice(0, namedMax).join(", ") + others(first, namedMax, count);
+}
+
+/**
+ * What follows the first named ones of some tasks: how many more there are, or, if one stands
+ * for all below a job, how many there are in all.
+ */
+export function others(first: readonly string[], named: number, count: number): string {
+  const more = count - Math.min(named, first.length);
+  if (!first.some((id) => id.endsWith("|*"))) return more > 0 ? ` and ${more} more` : "";
+  return `${first.length > named ? ", …" : ""} (${count} task${count === 1 ? "" : "s"})`;
 }

@@ -31,8 +31,11 @@ export interface Task {
   claimed_at: string | null;
   priority: number;
   weight?: number;
+  /** What it waits for and what of that failed, the first ones, and how many there are. */
   blocked_by: string[];
+  blocked_by_count?: number;
   failed_needs?: string[];
+  failed_needs_count?: number;
   errors: ErrorEntry[];
   /** How many errors count, and how many fail it; missing for none, and for no number. */
   failures?: number;
@@ -101,7 +104,9 @@ export interface Explanation {
   why: string;
   decision: string;
   blocked_by: string[] | null;
+  blocked_by_count?: number;
   failed_needs?: string[];
+  failed_needs_count?: number;
   until: string | null;
   errors: number;
   last_error: string;

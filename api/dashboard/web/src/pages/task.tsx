@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { get, Problem } from "../data/api";
 import { count } from "../data/attention";
 import { noFilter, queryOf } from "../data/filters";
+import { others } from "../data/remark";
 import { reportOf } from "../data/report";
 import { restartsText } from "../data/restarts";
 import { spansOf } from "../data/spans";
@@ -168,12 +169,11 @@ function Life({ task, waits }: { task: Task | undefined; waits: string }): JSX.E
 const namedMax = 20;
 
 /** Links to tasks, the first ones of very many. "|*" after a job's ID stands for all below it. */
-function Links({ ids }: { ids: readonly string[] }): JSX.Element {
-  const more = ids.length - namedMax;
+function Links({ ids, count = ids.length }: { ids: readonly string[]; count?: number }): JSX.Element {
   return (
     <>
       {ids.slice(0, namedMax).map((id) => <a key={id} class="tag" href={taskHref(id.replace(/\|\*$/, ""))}>{id}</a>)}
-      {more > 0 && <span class="muted"> and {more} more</span>}
+      <span class="muted">{others(ids, namedMax, count)}</span>
     </>
   );
 }
@@ -184,7 +184,8 @@ function Why({ e, status }: { e: Explanation; status: Status }): JSX.Element {
       <p class="why">{e.why}</p>
       {e.decision && !e.why.includes(e.decision) && <p class="muted">{e.decision}</p>}
       {e.last_error && <p class="note bad">{e.last_error}</p>}
-      {(e.blocked_by ?? []).length > 0 && <p>Waits for <Links ids={e.blocked_by ?? []} /></p>}
+      {(e.blocked_by ?? []).length > 0 && <p>Waits for <Links ids={e.blocked_by ?? []} count={e.blocked_by_count} /></p>}
+      {(e.failed_needs ?? []).length > 0 && <p>Of these failed <Links ids={e.failed_needs ?? []} count={e.failed_needs_count} /></p>}
       {(e.nodes ?? []).length > 0 && (
         <table class="plain">
           <thead><tr><th>Node</th><th>Would take it</th><th>Why</th></tr></thead>
