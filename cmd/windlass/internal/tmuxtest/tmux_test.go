@@ -274,16 +274,15 @@ const progress = `^waiting \[[#.]+\] \d+ of 6 +\d+%`
 
 func TestProgress_IsOnTheTerminalAndNowhereElse(t *testing.T) {
 	w := newWorld(t)
-	w.windlass("node", "freeze", "dev-1", "dev-2", "dev-3")
-	w.eventually("frozen nodes", func() (string, bool) {
-		out := w.windlass("node", "list", "-o", "json")
-		return out, strings.Count(out, `"frozen": true`) == 3
+	// They do not end before they are killed, so the order takes as long as they are given.
+	w.windlass("task", "submit", "-f", w.tasks("task", 6, "sh", "-c", `trap "" TERM; touch `+w.dir+`/$WINDLASS_TASK; while :; do sleep 1; done`))
+	w.eventually("stubborn tasks", func() (string, bool) {
+		begun, err := filepath.Glob(filepath.Join(w.dir, "task0?"))
+		return fmt.Sprint(begun, err), len(begun) == 6
 	})
-	w.submit("task", 6) // nobody claims them, and so nobody carries a command out
 	order := program + " task pause --id-prefix task --yes --wait"
 	w.open(80, 24, order)
 	w.shows(progress)
-	w.windlass("node", "unfreeze", "dev-1", "dev-2", "dev-3")
 	w.shows("^ended with 0", "task05 +pause +done: paused")
 	if regexp.MustCompile("(?m)" + progress).MatchString(w.screen()) {
 		t.Errorf("it is still there:\n%s", w.screen())
