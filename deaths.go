@@ -108,7 +108,7 @@ func (in *incarnation) recordDeaths(now time.Time) {
 		return
 	}
 	for _, d := range in.deaths.Died(in.tasks.Revision(), now) {
-		in.deaths.Judge(&d, in.deathLimits, now) // its node may never be back, nor those before
+		in.deaths.Judge(&d, in.judged(), now) // its node may never be back, nor those before
 		at := now
 		if in.isYounger() {
 			at = now.Add(recordAfter)
@@ -121,6 +121,12 @@ func (in *incarnation) recordDeaths(now time.Time) {
 // of what the dead have claimed.
 func (in *incarnation) isYounger() bool {
 	return slices.ContainsFunc(in.nodes.Registered(), func(n *mirror.Node) bool { return n.Created < in.infoCreated })
+}
+
+// judged returns what is known of the tasks to judge deaths by.
+func (in *incarnation) judged() deaths.Fleet {
+	sums := in.tasks.Sums()
+	return deaths.Fleet{Limits: in.deathLimits, Tasks: sums.Owned + sums.Unowned}
 }
 
 // deathLimits returns what decides whether a task is set aside, false if it has ended.
@@ -214,7 +220,7 @@ func (in *incarnation) acquit(d Death, now time.Time) {
 	}
 	key := in.node.space.NodeDeath(d.Node, d.Incarnation)
 	d.Acquit(innocent)
-	in.deaths.Judge(&d, in.deathLimits, now)
+	in.deaths.Judge(&d, in.judged(), now)
 	in.out.deaths.Put(key, broker.Txn{If: []broker.Cond{broker.Exists(key)}, Then: []broker.Op{broker.Put(key, d.Encode())}}, now)
 }
 
@@ -228,7 +234,7 @@ func (in *incarnation) answer(d Death, now time.Time) {
 		in.out.deaths.Put(key, broker.Txn{Then: []broker.Op{broker.Delete(key)}}, now)
 	default:
 		d.Restarted = true
-		in.deaths.Judge(&d, in.deathLimits, now)
+		in.deaths.Judge(&d, in.judged(), now)
 		in.out.deaths.Put(key, broker.Txn{If: []broker.Cond{broker.Exists(key)}, Then: []broker.Op{broker.Put(key, d.Encode())}}, now)
 	}
 }

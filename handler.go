@@ -495,10 +495,11 @@ type Retry struct {
 	// most. Zero means 1 s and 10 min.
 	Min Duration `json:"min,omitempty"`
 	Max Duration `json:"max,omitempty"`
-	// Deaths is how many times within an hour the process that runs the task may die
-	// before the task fails as the culprit. The maximum is DeathsMax; -1 means
-	// that no number fails it. Zero means DeathsDefault. Deaths count for the task that
-	// was claimed most recently before them, or that has died with most nodes.
+	// Deaths is with how many deaths within an hour, of the processes that run it, the task
+	// fails as the culprit, if each came within ten seconds of its claim and no other task
+	// explains them. With deaths that come later it fails once chance does not explain them,
+	// which takes more. The maximum is DeathsMax; -1 means that no number fails it. Zero
+	// means DeathsDefault.
 	Deaths int `json:"deaths,omitempty"`
 }
 

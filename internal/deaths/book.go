@@ -2,6 +2,7 @@ package deaths
 
 import (
 	"cmp"
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -38,6 +39,8 @@ type Book struct {
 type entry struct {
 	Death
 	seen time.Time
+	// place is its place among all.
+	place int
 	// latest is how long after it the last of its suspects may be started.
 	latest time.Duration
 	// culprits are the tasks that it lists and that are to blame for it or a later one.
@@ -77,7 +80,8 @@ func (b *Book) Set(recorded []Death, begins bool, created func(task string) brok
 	slices.SortFunc(b.deaths, func(x, y *entry) int {
 		return cmp.Or(x.seen.Compare(y.seen), cmp.Compare(x.Incarnation, y.Incarnation))
 	})
-	for _, e := range b.deaths {
+	for i, e := range b.deaths {
+		e.place = i
 		for _, d := range b.deaths {
 			if l := e.find(d.Culprit); l != nil && d.find(d.Culprit) != nil && l.Token <= d.find(d.Culprit).Token {
 				e.culprits = append(e.culprits, d.Culprit)
@@ -290,61 +294,159 @@ type Limits struct {
 	Deaths int
 }
 
-// Judge names the culprit of a death: the task that died with more nodes than any other
-// that was lost with this one, or among several of them the one that had just been
-// claimed more often, if it has reached its limit. Deaths count of nodes that are back, or
-// were not heard of for a while. limits returns false for a task that has ended.
-func (b *Book) Judge(d *Death, limits func(task string) (Limits, bool), now time.Time) {
-	all, recent := ranking{}, ranking{}
+// Fleet is what a Book has to know of the tasks to judge a death.
+type Fleet struct {
+	// Limits returns false for a task that has ended.
+	Limits func(task string) (Limits, bool)
+	// Tasks is how many there are.
+	Tasks int
+}
+
+const (
+	// chanceMost is up to how many innocent tasks would have died as often by chance for the
+	// deaths to convict one, and likelier how much more probable that has to be of any other.
+	chanceMost = 0.02
+	likelier   = 5
+	// tasksFew is the number of tasks from which on chance is judged by it. Where there are
+	// fewer, all of them may die with every node.
+	tasksFew = 4
+)
+
+// Judge names the culprit of a death, if one task that was lost with it explains it and earlier
+// ones, and no other does nearly as well. Deaths count of nodes that are back, or were not
+// heard of for a while. A task is convicted in one of two ways, and by no fewer deaths than its
+// limit:
+//
+//   - By deaths soon after it was claimed, most of those in a row. Suspects are tried apart, so
+//     an innocent task goes with the culprit once or twice.
+//   - By deaths of any kind, once chance is no explanation. A task that has run for long is
+//     lost with its node whatever the reason. So where nodes die for reasons that no task has,
+//     some tasks are lost often: of thirty tasks on three nodes, one with the first three.
+func (b *Book) Judge(d *Death, of Fleet, now time.Time) {
+	deaths := b.before(d, now)
+	var suspects []suspect
 	for i, l := range d.Lost {
-		of, ok := limits(l.Task)
-		if !ok || l.Token <= of.Created {
-			continue
-		}
-		died, suspicions := 0, 0
-		if d.Restarted {
-			if died++; i < d.Recent {
-				suspicions++
-			}
-		}
-		for _, earlier := range b.counting(l.Task, of.Created, now) {
-			if earlier.in.Incarnation == d.Incarnation || !earlier.in.counts(now) {
-				continue
-			}
-			if died++; earlier.recent {
-				suspicions++
-			}
-		}
-		if all.add(l.Task, died, of.Deaths) {
-			recent = ranking{} // those so far died with fewer nodes
-		}
-		if died == all.most {
-			recent.add(l.Task, suspicions, of.Deaths)
+		if limits, ok := of.Limits(l.Task); ok && l.Token > limits.Created {
+			suspects = append(suspects, b.suspect(d, i, limits, of.Tasks, deaths))
 		}
 	}
-	for _, r := range []ranking{all, recent} {
-		if r.alone && r.limit > 0 && r.most >= r.limit {
-			d.Culprit, d.Count = r.first, all.most
+	for i, s := range suspects {
+		if s.convicted(slices.Delete(slices.Clone(suspects), i, i+1)) && !b.rivalled(s, d, of, deaths) {
+			d.Culprit, d.Count = s.task, s.died
 			return
 		}
 	}
 }
 
-// ranking finds the task with the highest count.
-type ranking struct {
-	first       string
-	most, limit int
-	// alone is true if no other task has the same count.
-	alone bool
+// before returns the other deaths that count, the latest first.
+func (b *Book) before(d *Death, now time.Time) (deaths []*entry) {
+	for _, e := range slices.Backward(b.deaths) {
+		if e.Incarnation != d.Incarnation && e.counts(now) && now.Sub(e.seen) < Window {
+			deaths = append(deaths, e)
+		}
+	}
+	return deaths
 }
 
-// add adds a task with its count and its limit, and reports whether the count is higher
-// than all before.
-func (r *ranking) add(task string, count, limit int) bool {
-	if count > r.most {
-		*r = ranking{first: task, most: count, limit: limit, alone: true}
-		return true
+// suspect is a task that was lost with a death.
+type suspect struct {
+	task  string
+	limit int
+	// died is with how many nodes it has died, recent how many of these soon after it was
+	// claimed, and soon that these are as many as its limit and most in a row.
+	died, recent int
+	soon         bool
+	// chance is how many tasks are expected to have died as often by chance.
+	chance float64
+}
+
+// convicted reports whether a task explains the deaths, and the others do not.
+func (s suspect) convicted(others []suspect) bool {
+	if s.limit <= 0 || s.died < s.limit {
+		return false
 	}
-	r.alone = r.alone && count < r.most
+	soon, often := s.soon, s.chance <= chanceMost
+	for _, o := range others {
+		soon = soon && s.recent > o.recent && o.chance*likelier > s.chance
+		often = often && o.chance > s.chance*likelier
+	}
+	return soon || often
+}
+
+// suspect counts the deaths of a task that was lost with a death, and before. How probable so
+// many are is a binomial tail, bounded by its largest term. It is looked for in all deaths, and,
+// as a task may have become dangerous at any time, in those since each of its own: the one half
+// of what is tried is the whole, the other half all these (Bonferroni).
+func (b *Book) suspect(d *Death, place int, of Limits, tasks int, deaths []*entry) suspect {
+	s := suspect{task: d.Lost[place].Task, limit: of.Deaths, chance: math.Inf(1)}
+	all, without := float64(max(tasks, tasksFew)), 0
+	odds := math.Log(2 * all)
+	add := func(e *Death, recent bool) {
+		if s.died++; recent {
+			s.recent++
+		}
+		s.soon = s.soon || s.recent >= s.limit && 2*without <= s.recent
+		odds += math.Log(min(1, float64(e.Claims)/all))
+		s.chance = min(s.chance, math.Exp(odds+logChoose(s.died+without-1, without))*float64(len(deaths)+1))
+	}
+	if d.Restarted {
+		add(d, place < d.Recent)
+	}
+	listed := b.byTask[s.task]
+	for _, e := range deaths {
+		for len(listed) > 0 && listed[len(listed)-1].in.place > e.place {
+			listed = listed[:len(listed)-1]
+		}
+		switch l := len(listed) - 1; {
+		case e.explained(s.task):
+		case l >= 0 && listed[l].in == e && listed[l].token > of.Created:
+			add(&e.Death, listed[l].recent)
+		case e.Claims <= len(e.Lost): // otherwise it may have been there
+			without++
+		}
+	}
+	if s.died > 0 {
+		s.chance = min(s.chance, math.Exp(odds+logChoose(s.died+without, without)))
+	}
+	return s
+}
+
+// rivalled reports whether a task that was not lost with a death was suspected as often as one
+// that is convicted by it, and went with that before: a death that has another reason would
+// convict the one that is tried just then.
+func (b *Book) rivalled(s suspect, d *Death, of Fleet, deaths []*entry) bool {
+	counted := map[*entry]bool{}
+	for _, e := range deaths {
+		counted[e] = true
+	}
+	// recent returns in which of these deaths a task had just been claimed.
+	recent := func(task string) (in []*entry) {
+		limits, ok := of.Limits(task)
+		for _, l := range b.byTask[task] {
+			if ok && l.recent && l.token > limits.Created && counted[l.in] && !l.in.explained(task) {
+				in = append(in, l.in)
+			}
+		}
+		return in
+	}
+	with := map[string]int{} // how many of its deaths another task shares
+	for _, e := range recent(s.task) {
+		for _, l := range e.Lost[:e.Recent] {
+			if d.find(l.Task) == nil {
+				with[l.Task]++
+			}
+		}
+	}
+	for task, shared := range with {
+		if s.recent-shared < s.limit && len(recent(task)) >= s.recent {
+			return true
+		}
+	}
 	return false
+}
+
+// logChoose is the logarithm of a binomial coefficient.
+func logChoose(n, k int) float64 {
+	of := func(n int) float64 { l, _ := math.Lgamma(float64(n + 1)); return l }
+	return of(n) - of(k) - of(n-k)
 }

@@ -21,6 +21,8 @@ type chronicle struct {
 	deaths []Death
 	now    time.Time
 	token  broker.Revision
+	// tasks is how many there are, 30 at first.
+	tasks int
 	// limits are those of tasks other than the default of 3; created says when a task was
 	// submitted again, and gone that it has ended.
 	limits  map[string]int
@@ -29,7 +31,7 @@ type chronicle struct {
 }
 
 func newChronicle(t *testing.T) *chronicle {
-	return &chronicle{T: t, now: start, limits: map[string]int{}, created: map[string]broker.Revision{}, gone: map[string]bool{}}
+	return &chronicle{T: t, now: start, tasks: 30, limits: map[string]int{}, created: map[string]broker.Revision{}, gone: map[string]bool{}}
 }
 
 // die records the death of a node that had claimed some tasks just before, the last one
@@ -45,13 +47,13 @@ func (c *chronicle) die(recent, old string, culprit string) {
 	since := c.token - broker.Revision(len(strings.Fields(recent)))
 	d := Death{Node: "n", Incarnation: fmt.Sprint(len(c.deaths)), At: c.now, Restarted: true}
 	d.list(lost, func(l Lost) bool { return l.Token > since })
-	c.Judge(&d, func(id string) (Limits, bool) {
+	c.Judge(&d, Fleet{Tasks: c.tasks, Limits: func(id string) (Limits, bool) {
 		limit := 3
 		if l, ok := c.limits[id]; ok {
 			limit = l
 		}
 		return Limits{Created: c.created[id], Deaths: limit}, !c.gone[id]
-	}, c.now)
+	}}, c.now)
 	if d.Culprit != culprit {
 		c.Errorf("%q is blamed for the death of %s and %s, want %q", d.Culprit, recent, old, culprit)
 	}
@@ -111,6 +113,36 @@ func TestJudge_O02_OneOfSeveralIsNotBlamedUntilTheyPart(t *testing.T) {
 	c.die("p", "a", "")
 	c.die("p", "a", "")
 	c.die("p", "a", "p")
+}
+
+// One was lost to an operator who killed its node, and twice beside the one that kills them.
+func TestJudge_O02_ALossForAnotherReasonConvictsNobody(t *testing.T) {
+	c := newChronicle(t)
+	c.die("", "innocent other", "")
+	c.die("killer innocent", "third", "")
+	c.die("innocent killer", "", "")
+	c.die("killer", "", "killer")
+}
+
+// What goes round through all nodes takes some tasks along that have just moved.
+func TestJudge_O02_WhoWasThereAtSomeOfManyDeathsIsNotToBlame(t *testing.T) {
+	c := newChronicle(t)
+	c.tasks = 6 // on three nodes
+	c.die("", "rides a b", "")
+	for range 6 {
+		c.die("x", "y", "")
+		c.die("rides", "z", "")
+	}
+}
+
+// A node dies for another reason while one is tried there that went with the culprit before.
+func TestJudge_O02_WhoIsTriedWhileANodeDiesForAnotherReasonIsNotToBlame(t *testing.T) {
+	c := newChronicle(t)
+	c.die("killer innocent other", "", "")
+	c.die("killer innocent other", "", "")
+	c.die("killer other", "", "")
+	c.die("innocent", "", "")
+	c.die("killer", "", "killer")
 }
 
 func TestJudge_O02_LimitsEndsAndTime(t *testing.T) {

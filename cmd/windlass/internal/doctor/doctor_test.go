@@ -198,7 +198,7 @@ func TestNamespace_FindsEachDefect(t *testing.T) {
 		}, doctor.CheckTasks, doctor.Warning, []string{"2 type(s) that are paused: none of their tasks runs", `"nobody-runs"`, `"t"`}},
 		{"a task that killed nodes", func(w *world, _ broker.SessionID) {
 			w.put(w.space.NodeDeath("m", "i"), `{"at":"1999-12-31T23:59:00Z","culprit":"p","count":3}`)
-		}, doctor.CheckNodes, doctor.Warning, []string{"1 task(s) that killed the nodes", "p, with which 3 nodes died"}},
+		}, doctor.CheckNodes, doctor.Warning, []string{"1 task(s) that seem to have killed the nodes", "p, with which 3 nodes died"}},
 		{"a node that keeps dying", func(w *world, n broker.SessionID) {
 			w.put(w.space.NodeDeath("n", "i"), `{"at":"1999-12-31T23:58:00Z"}`)
 			w.put(w.space.NodeDeath("n", "j"), `{"at":"1999-12-31T23:59:00Z"}`)

@@ -118,7 +118,7 @@ func (s *snapshot) noteDeaths(n *notes) {
 			continue
 		}
 		if unexplained[d.Node] = book.Unexplained(d.Node); d.Culprit != "" {
-			n.add(Warning, "task(s) that killed the nodes that ran them, and were set aside", `mend what they do; "windlass task retry" runs them again`,
+			n.add(Warning, "task(s) that seem to have killed the nodes that ran them, and were set aside", `mend what they do; "windlass task retry" runs them again`,
 				fmt.Sprintf("%s, with which %d nodes died", d.Culprit, d.Count))
 		}
 	}

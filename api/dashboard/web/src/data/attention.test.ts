@@ -41,7 +41,7 @@ describe("what needs attention", () => {
   test("what kills its nodes, and nodes that keep dying", () => {
     const error = [{ timestamp: "", error: "set aside: the process that ran it died 3 times, on a, b, c" }];
     expect(titles([task("p", "failed", { errors: error })], [node("n1", { probation: "2026-01-02T04:10:00Z" })])).toEqual([
-      "bad: Task p kills the nodes that run it, set aside: the process that ran it died 3 times, on a, b, c",
+      "bad: Task p is set aside: nodes died that ran it, set aside: the process that ran it died 3 times, on a, b, c",
       "bad: 1 task failed, given up, by error",
       "warn: Node n1 is on probation, it has died repeatedly, and gets no tasks for now",
     ]);

@@ -72,7 +72,7 @@ export function attention(tasks: Iterable<Task>, nodes: readonly FleetNode[], he
     });
   }
   for (const t of poison) {
-    found.push({ level: "bad", title: `Task ${t.id} kills the nodes that run it`, detail: t.errors.at(-1)?.error ?? "", href: `#/task/${encodeURIComponent(t.id)}` });
+    found.push({ level: "bad", title: `Task ${t.id} is set aside: nodes died that ran it`, detail: t.errors.at(-1)?.error ?? "", href: `#/task/${encodeURIComponent(t.id)}` });
   }
   if (fault) found.push({ level: "bad", title: `${count(fault, "task")} in fault`, detail: "stopped by an error, until told to run", href: "#/tasks?status=fault" });
   if (failed) found.push({ level: "bad", title: `${count(failed, "task")} failed`, detail: "given up, by error", href: "#/failures" });
