@@ -206,7 +206,59 @@ func (in *incarnation) deathsRecorded(now time.Time) {
 		}
 	}
 	in.deaths.listed = true
+	if in.closing || in.lost || in.isYounger() {
+		return
+	}
+	for _, r := range in.deaths.Refuted(in.judged().Tasks, now) {
+		in.out.refuted.Put(r.Death.Incarnation, r, now)
+	}
 }
+
+// sendRefuted brings back what was set aside wrongly, and then takes the blame out of the
+// record: until that is done, it is done again by whichever node has been there for longest.
+func (in *incarnation) sendRefuted(ctx context.Context, now time.Time) {
+	lane := &in.out.refuted
+	dispatch(in, lane, now, func(incarnations []string, all []deaths.Refuted) func() {
+		r := all[0]
+		key := in.node.space.NodeDeath(r.Death.Node, r.Death.Incarnation)
+		err := in.node.bringBack(ctx, r)
+		if err == nil {
+			err = commitWithin(ctx, in.config.Broker, in.session.Timing().TTL, []broker.Txn{
+				{If: []broker.Cond{broker.Exists(key)}, Then: []broker.Op{broker.Put(key, r.Death.Encode())}},
+			})
+		}
+		return func() {
+			in.troubleIf(err, "bring back a task that was set aside wrongly")
+			if err != nil {
+				lane.Put(incarnations[0], r, time.Now().Add(retryEnd))
+			}
+		}
+	})
+}
+
+// bringBack runs a task again that was set aside wrongly and is that still, from where it had
+// come. It returns only errors that may pass.
+func (n *Node) bringBack(ctx context.Context, r deaths.Refuted) error {
+	client, err := NewClient(n.config.Broker, n.config.Namespace)
+	if err != nil {
+		return err // cannot be: the node has the same configuration
+	}
+	detail, err := client.Task(ctx, r.Task)
+	if err == nil && detail.Status == StatusFailed && detail.Token > int64(r.Token) && strings.HasPrefix(detail.LastError(), setAside) {
+		if err = client.Continue(ctx, r.Task); err == nil {
+			client.note(ctx, map[string]changeNote{r.Task: {
+				text: fmt.Sprintf("continue, by node %s: it was set aside wrongly, as %s explains the deaths", n.config.Name, r.By), ended: detail.Token,
+			}})
+		}
+	}
+	if err != nil && (broker.Temporary(err) || broker.MaybeApplied(err)) {
+		return err
+	}
+	return nil
+}
+
+// setAside begins the error of a task that is to blame for deaths.
+const setAside = "set aside: the process that ran it died"
 
 // acquit removes the tasks from the record of a death that this node has claimed since, and
 // that were asleep when the node died: the stored state, of that claim or one before, says so.
@@ -304,7 +356,7 @@ func (in *incarnation) blame(r *run) bool {
 		}
 	}
 	slices.Reverse(nodes)
-	in.fault(r, Permanent(fmt.Errorf("set aside: the process that ran it died %d times, on %s", d.Count, strings.Join(nodes, ", "))))
+	in.fault(r, Permanent(fmt.Errorf(setAside+" %d times, on %s", d.Count, strings.Join(nodes, ", "))))
 	return true
 }
 

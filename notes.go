@@ -64,6 +64,11 @@ func (c *Client) noteUpdates(ctx context.Context, submitted []*submitting) {
 			what[s.ID] = changeNote{s.verb() + ", by " + by + ": " + text, ended}
 		}
 	}
+	c.note(ctx, what)
+}
+
+// note writes notes into the histories of tasks, each of which may change meanwhile.
+func (c *Client) note(ctx context.Context, what map[string]changeNote) {
 	for round := 0; len(what) > 0 && round < noteRounds; round++ {
 		c.noteOnce(ctx, what)
 	}

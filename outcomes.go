@@ -10,6 +10,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/outbox"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -304,6 +305,8 @@ type outgoing struct {
 	commands outbox.Lane[string, broker.Txn]
 	// deaths records the deaths of other nodes.
 	deaths outbox.Lane[string, broker.Txn]
+	// refuted brings back tasks that were set aside wrongly.
+	refuted outbox.Lane[string, deaths.Refuted]
 	// info publishes the node's registration as it is when the call is sent. There is
 	// one call at a time, on the condition that the last one has written published.
 	// Otherwise an older one that is applied late would hide a newer one.
@@ -326,6 +329,7 @@ func newOutgoing(node, incarnation string, left []coordinator.AuditRecord) *outg
 	o.hints.BatchMax, o.hints.CallsMax = outbox.Unbounded, outbox.Unbounded
 	o.commands.BatchMax, o.commands.CallsMax = outbox.Unbounded, outbox.Unbounded
 	o.deaths.BatchMax, o.deaths.CallsMax = outbox.Unbounded, outbox.Unbounded
+	o.refuted.BatchMax, o.refuted.CallsMax = 1, 1
 	o.info.BatchMax, o.info.CallsMax = 1, 1
 	for _, n := range left {
 		o.audit.Add(n)
@@ -340,8 +344,8 @@ type lane interface {
 }
 
 // lanes returns all lanes except the audit queue, which have rules of their own.
-func (o *outgoing) lanes() [11]lane {
-	return [...]lane{&o.claims, &o.adopts, &o.asks, &o.changes, &o.endings, &o.discards, &o.checkpoints, &o.hints, &o.commands, &o.deaths, &o.info}
+func (o *outgoing) lanes() [12]lane {
+	return [...]lane{&o.claims, &o.adopts, &o.asks, &o.changes, &o.endings, &o.discards, &o.checkpoints, &o.hints, &o.commands, &o.deaths, &o.refuted, &o.info}
 }
 
 // publishInfo queues the publication of the node's registration.
@@ -420,6 +424,7 @@ func (in *incarnation) send(ctx context.Context, now time.Time) {
 		}
 	})
 	in.sendDeaths(ctx, now)
+	in.sendRefuted(ctx, now)
 	if c, ok := out.info.Take(now); ok {
 		begin(in, &out.info, c, in.publication(ctx))
 	}

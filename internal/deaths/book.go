@@ -332,10 +332,53 @@ func (b *Book) Judge(d *Death, of Fleet, now time.Time) {
 	}
 	for i, s := range suspects {
 		if s.convicted(slices.Delete(slices.Clone(suspects), i, i+1)) && !b.rivalled(s, d, of, deaths) {
-			d.Culprit, d.Count = s.task, s.died
+			d.Culprit, d.Count, d.Limit = s.task, s.died, s.limit
 			return
 		}
 	}
+}
+
+// Refuted is a death whose culprit is not to blame, as it turned out.
+type Refuted struct {
+	// Death is the record as it should be, without a culprit.
+	Death Death
+	// Task was blamed, with its last claim under Token. By explains what convicted it.
+	Task  string
+	Token broker.Revision
+	By    string
+}
+
+// Refuted returns the deaths whose culprits would not be blamed any more, given how many tasks
+// there are: another task explains so much of what convicted them that too little is left.
+func (b *Book) Refuted(tasks int, now time.Time) (refuted []Refuted) {
+	for _, e := range b.deaths {
+		by := b.explains(e.Culprit)
+		if by == "" {
+			continue
+		}
+		d := e.Death
+		d.Restarted = e.counts(now) && !e.explained(d.Culprit)
+		place := slices.IndexFunc(d.Lost, func(l Lost) bool { return l.Task == d.Culprit })
+		if s := b.suspect(&d, place, Limits{Deaths: cmp.Or(d.Limit, CountDefault)}, tasks, b.before(&d, now)); s.convicted(nil) {
+			continue
+		}
+		r := Refuted{Death: e.Death, Task: d.Culprit, Token: d.Lost[place].Token, By: by}
+		r.Death.clear()
+		refuted = append(refuted, r)
+	}
+	return refuted
+}
+
+// explains returns another task that is to blame for a death that lists one, empty for none.
+func (b *Book) explains(task string) string {
+	for _, l := range b.byTask[task] {
+		for _, culprit := range l.in.culprits {
+			if culprit != task {
+				return culprit
+			}
+		}
+	}
+	return ""
 }
 
 // before returns the other deaths that count, the latest first.

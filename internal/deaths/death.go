@@ -54,6 +54,8 @@ type Death struct {
 	// list it, Count of them; empty if that is not known.
 	Culprit string `json:"culprit,omitempty"`
 	Count   int    `json:"count,omitempty"`
+	// Limit is how many deaths set the culprit aside, by its spec.
+	Limit int `json:"limit,omitempty"`
 }
 
 // Lost is a claim that ended with its node.
@@ -95,9 +97,12 @@ func (d *Death) Acquit(innocent func(Lost) bool) {
 		}
 	}
 	if d.Lost, d.Recent = kept, recent; d.find(d.Culprit) == nil {
-		d.Culprit, d.Count = "", 0
+		d.clear()
 	}
 }
+
+// clear leaves the death without a task to blame.
+func (d *Death) clear() { d.Culprit, d.Count, d.Limit = "", 0, 0 }
 
 // list records the claims that ended with the node; recent reports whether one was
 // granted shortly before.

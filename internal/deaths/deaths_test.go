@@ -145,6 +145,67 @@ func TestJudge_O02_WhoIsTriedWhileANodeDiesForAnotherReasonIsNotToBlame(t *testi
 	c.die("killer", "", "killer")
 }
 
+// refuted checks which tasks were blamed wrongly, and forgets that they were.
+func (c *chronicle) refuted(want string) {
+	c.Helper()
+	var got []string
+	for _, r := range c.Refuted(c.tasks, c.now) {
+		got = append(got, r.Task+" by "+r.By)
+		for i := range c.deaths {
+			if c.deaths[i].Incarnation == r.Death.Incarnation {
+				c.deaths[i] = r.Death
+			}
+		}
+	}
+	if strings.Join(got, ", ") != want {
+		c.Errorf("refuted is %q, want %q", got, want)
+	}
+	c.Set(c.deaths, false, func(id string) broker.Revision { return c.created[id] }, c.now)
+}
+
+func TestRefuted_O02_WhatAnotherExplainsConvictsNoMore(t *testing.T) {
+	c := newChronicle(t)
+	c.die("killer innocent", "", "")
+	c.die("killer innocent", "", "")
+	c.die("innocent", "", "innocent") // for another reason
+	c.gone["innocent"] = true
+	c.refuted("")
+	c.die("killer", "", "")
+	c.die("killer", "", "")
+	c.refuted("")
+	c.die("killer", "", "killer")
+	c.refuted("innocent by killer")
+	if c.deaths[2].Culprit != "" || c.Blamed("killer", 0) == nil || c.Blamed("innocent", 0) != nil {
+		t.Errorf("%+v", c.deaths)
+	}
+	c.refuted("")
+
+	c = newChronicle(t) // each has deaths enough of its own
+	for range 3 {
+		c.die("p", "", map[int]string{2: "p"}[len(c.deaths)])
+	}
+	c.die("p q", "", "p")
+	for range 3 {
+		c.die("q", "", map[int]string{6: "q"}[len(c.deaths)])
+	}
+	c.refuted("")
+
+	c = newChronicle(t) // what it was blamed for counts for the other again
+	c.die("killer innocent", "", "")
+	c.die("killer innocent", "", "")
+	c.die("innocent killer", "", "")
+	c.deaths[2].Culprit, c.deaths[2].Count = "innocent", 3 // by a node that judged otherwise
+	c.gone["innocent"] = true
+	c.Set(c.deaths, false, func(string) broker.Revision { return 0 }, c.now)
+	for range 3 {
+		c.die("killer", "", map[int]string{5: "killer"}[len(c.deaths)])
+	}
+	c.refuted("innocent by killer")
+	if got := c.Deaths("killer", 0, c.now); len(got) != 6 {
+		t.Errorf("%d deaths count", len(got))
+	}
+}
+
 func TestJudge_O02_LimitsEndsAndTime(t *testing.T) {
 	c := newChronicle(t)
 	c.limits["p"], c.limits["q"] = 1, 0
