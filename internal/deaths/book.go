@@ -307,6 +307,11 @@ const (
 	// deaths to convict one, and likelier how much more probable that has to be of any other.
 	chanceMost = 0.02
 	likelier   = 5
+	// A node that dies within soonAfter of the last death of a task does so for a reason that
+	// is no task's with a probability of at most soonChance, however many tasks it held: what
+	// dies again and again is a sign that some task is to blame.
+	soonAfter  = time.Minute
+	soonChance = 1. / 3
 	// tasksFew is the number of tasks from which on chance is judged by it. Where there are
 	// fewer, all of them may die with every node.
 	tasksFew = 4
@@ -327,7 +332,7 @@ func (b *Book) Judge(d *Death, of Fleet, now time.Time) {
 	var suspects []suspect
 	for i, l := range d.Lost {
 		if limits, ok := of.Limits(l.Task); ok && l.Token > limits.Created {
-			suspects = append(suspects, b.suspect(d, i, limits, of.Tasks, deaths))
+			suspects = append(suspects, b.suspect(d, i, limits, of.Tasks, deaths, now))
 		}
 	}
 	for i, s := range suspects {
@@ -359,7 +364,7 @@ func (b *Book) Refuted(tasks int, now time.Time) (refuted []Refuted) {
 		d := e.Death
 		d.Restarted = e.counts(now) && !e.explained(d.Culprit)
 		place := slices.IndexFunc(d.Lost, func(l Lost) bool { return l.Task == d.Culprit })
-		if s := b.suspect(&d, place, Limits{Deaths: cmp.Or(d.Limit, CountDefault)}, tasks, b.before(&d, now)); s.convicted(nil) {
+		if s := b.suspect(&d, place, Limits{Deaths: cmp.Or(d.Limit, CountDefault)}, tasks, b.before(&d, now), now); s.convicted(nil) {
 			continue
 		}
 		r := Refuted{Death: e.Death, Task: d.Culprit, Token: d.Lost[place].Token, By: by}
@@ -420,20 +425,24 @@ func (s suspect) convicted(others []suspect) bool {
 // many are is a binomial tail, bounded by its largest term. It is looked for in all deaths, and,
 // as a task may have become dangerous at any time, in those since each of its own: the one half
 // of what is tried is the whole, the other half all these (Bonferroni).
-func (b *Book) suspect(d *Death, place int, of Limits, tasks int, deaths []*entry) suspect {
+func (b *Book) suspect(d *Death, place int, of Limits, tasks int, deaths []*entry, now time.Time) suspect {
 	s := suspect{task: d.Lost[place].Task, limit: of.Deaths, chance: math.Inf(1)}
 	all, without := float64(max(tasks, tasksFew)), 0
-	odds := math.Log(2 * all)
-	add := func(e *Death, recent bool) {
+	odds, last, lastOdds := math.Log(2*all), (*entry)(nil), 0.
+	add := func(e *entry, recent bool) {
 		if s.died++; recent {
 			s.recent++
 		}
 		s.soon = s.soon || s.recent >= s.limit && 2*without <= s.recent
-		odds += math.Log(min(1, float64(e.Claims)/all))
+		if last != nil && last.seen.Sub(e.seen) <= soonAfter {
+			odds += min(0, math.Log(soonChance)-lastOdds)
+		}
+		last, lastOdds = e, math.Log(min(1, float64(e.Claims)/all))
+		odds += lastOdds
 		s.chance = min(s.chance, math.Exp(odds+logChoose(s.died+without-1, without))*float64(len(deaths)+1))
 	}
 	if d.Restarted {
-		add(d, place < d.Recent)
+		add(&entry{Death: *d, seen: now}, place < d.Recent)
 	}
 	listed := b.byTask[s.task]
 	for _, e := range deaths {
@@ -443,7 +452,7 @@ func (b *Book) suspect(d *Death, place int, of Limits, tasks int, deaths []*entr
 		switch l := len(listed) - 1; {
 		case e.explained(s.task):
 		case l >= 0 && listed[l].in == e && listed[l].token > of.Created:
-			add(&e.Death, listed[l].recent)
+			add(e, listed[l].recent)
 		case e.Claims <= len(e.Lost): // otherwise it may have been there
 			without++
 		}
