@@ -65,7 +65,7 @@ func (t *TaskCopy) Watch(ctx context.Context) iter.Seq2[TaskChange, error] {
 		var troubled [sourceCount]bool
 		t.client.follow(ctx, w.tasks.sources(), w.later.C, func(u sourced, complete bool) bool {
 			if u.source == woken {
-				return w.showMoved(yield)
+				return !complete || w.showMoved(yield)
 			}
 			if troubled[u.source] = u.Err != nil; u.Err != nil {
 				t.use(nil, nil) // a list must now get its error from the broker

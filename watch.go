@@ -38,7 +38,7 @@ func (c *Client) WatchTasks(ctx context.Context, f Filter) iter.Seq2[TaskChange,
 		c.follow(ctx, w.tasks.sources(), w.later.C, func(u sourced, complete bool) bool {
 			switch {
 			case u.source == woken:
-				return w.showMoved(yield)
+				return !complete || w.showMoved(yield)
 			case u.Err != nil:
 				return yield(TaskChange{}, fmt.Errorf("watch tasks: %w", u.Err))
 			}

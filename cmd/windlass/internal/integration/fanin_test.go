@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,7 +15,9 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/keys"
 )
 
 func TestFanIn_Z12_ATaskRunsOnceAsManyAsItCanNeedHaveEnded(t *testing.T) {
@@ -212,4 +215,44 @@ func TestFanIn_M22_AWatchSaysAsMuchOfOneThatWaitsForManyAsOfOneThatWaitsForFew(t
 			})
 		})
 	}
+}
+
+// slowLists is a broker whose lists of a prefix take long.
+type slowLists struct {
+	broker.Broker
+	prefix string
+	takes  time.Duration
+}
+
+func (s slowLists) List(ctx context.Context, prefix string) iter.Seq2[broker.Page, error] {
+	return func(yield func(broker.Page, error) bool) {
+		if prefix == s.prefix {
+			time.Sleep(s.takes)
+		}
+		s.Broker.List(ctx, prefix)(yield)
+	}
+}
+
+// What waits is not told of while the states of tasks are still being listed.
+func TestFanIn_M22_AWatchTellsNothingBeforeItKnowsAll(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.Submit(windlass.Submission{ID: "a"}, windlass.Submission{ID: "b"}, windlass.Submission{ID: "join", Spec: windlass.Spec{Needs: []string{"a", "b"}}})
+		space, err := keys.New("test")
+		c.must(err)
+		const takes = 5 * time.Second
+		if c.client, err = windlass.NewClient(slowLists{c.store, space.States(), takes}, "test"); err != nil {
+			t.Fatal(err)
+		}
+		f := followTasks(c)
+		c.Advance(takes / 10)
+		c.remove("a")
+		c.Advance(takes / 2)
+		if last := f.of("join"); last.ID != "" {
+			t.Errorf("it tells of %+v", last)
+		}
+		c.Advance(takes)
+		if last := f.of("join"); last.BlockedByCount != 1 {
+			t.Errorf("it tells of %+v", last)
+		}
+	})
 }
