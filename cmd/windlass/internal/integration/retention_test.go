@@ -259,7 +259,11 @@ func TestResults_NoRetentionForgetsWhatARequeuedTaskWillNeed(t *testing.T) {
 			"leaves": func(_ context.Context, claim *windlass.Claim) error { return claim.SetResult(claim.ID()) },
 			"reads": func(ctx context.Context, claim *windlass.Claim) error {
 				if len(claim.Spec().Needs) == 0 {
-					<-release
+					select {
+					case <-release:
+					case <-ctx.Done():
+						return ctx.Err()
+					}
 				}
 				results, err := claim.Results(ctx)
 				read <- fmt.Sprintf("%s %v", results, err)
