@@ -251,9 +251,10 @@ func (n *Node) bringBack(ctx context.Context, r deaths.Refuted) error {
 			}})
 		}
 	}
-	if err != nil && (broker.Temporary(err) || broker.MaybeApplied(err)) {
+	if err == nil || broker.Temporary(err) || broker.MaybeApplied(err) {
 		return err
 	}
+	n.events.BrokerTrouble(fmt.Errorf("task %q was set aside wrongly, and is not run again: %w", r.Task, err))
 	return nil
 }
 

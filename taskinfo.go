@@ -64,8 +64,8 @@ type Blocked struct {
 	FailedNeedsCount int      `json:"failed_needs_count,omitempty"`
 }
 
-// blockersShown is how many of the tasks are listed that one waits for: an event tells of each
-// of ten thousand needs that ends.
+// blockersShown is how many of the tasks are listed that one waits for. There may be ten
+// thousand, and an event each second tells of them.
 const blockersShown = 20
 
 // blockedBy returns which blockers block a task, the first ones.

@@ -335,8 +335,8 @@ func (b *Book) Judge(d *Death, of Fleet, now time.Time) {
 			suspects = append(suspects, b.suspect(d, i, limits, of.Tasks, deaths, now))
 		}
 	}
-	for i, s := range suspects {
-		if s.convicted(slices.Delete(slices.Clone(suspects), i, i+1)) && !b.rivalled(s, d, of, deaths) {
+	for _, s := range suspects {
+		if s.convicted(suspects) && !b.rivalled(s, d, of, deaths) {
 			d.Culprit, d.Count, d.Limit = s.task, s.died, s.limit
 			return
 		}
@@ -408,13 +408,16 @@ type suspect struct {
 	chance float64
 }
 
-// convicted reports whether a task explains the deaths, and the others do not.
-func (s suspect) convicted(others []suspect) bool {
+// convicted reports whether a task explains the deaths, and no other of the suspects does.
+func (s suspect) convicted(suspects []suspect) bool {
 	if s.limit <= 0 || s.died < s.limit {
 		return false
 	}
 	soon, often := s.soon, s.chance <= chanceMost
-	for _, o := range others {
+	for _, o := range suspects {
+		if o.task == s.task {
+			continue
+		}
 		soon = soon && s.recent > o.recent && o.chance*likelier > s.chance
 		often = often && o.chance > s.chance*likelier
 	}

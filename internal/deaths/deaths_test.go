@@ -190,6 +190,22 @@ func TestRefuted_O02_WhatAnotherExplainsConvictsNoMore(t *testing.T) {
 	}
 	c.refuted("")
 
+	c = newChronicle(t) // it was run again, and was blamed rightly
+	c.die("killer innocent", "", "")
+	c.die("killer innocent", "", "")
+	c.die("innocent", "", "innocent")
+	c.created["innocent"] = c.token
+	for range 3 {
+		c.die("innocent", "", map[int]string{5: "innocent"}[len(c.deaths)])
+	}
+	for range 3 {
+		c.die("killer", "", map[int]string{8: "killer"}[len(c.deaths)])
+	}
+	c.refuted("")
+	if c.Blamed("innocent", c.created["innocent"]) == nil {
+		t.Error("it is not blamed any more")
+	}
+
 	c = newChronicle(t) // what it was blamed for counts for the other again
 	c.die("killer innocent", "", "")
 	c.die("killer innocent", "", "")
