@@ -114,6 +114,11 @@ type Config struct {
 	// that ignores its context. Nil leaves such handlers running: Windlass refuses what
 	// they write through it.
 	Fence func(overdue func() []string)
+	// Survived has incarnations, as told to Events.Joined, that processes before this one
+	// under its name have outlived: they were cut off, and ended themselves later. Such an
+	// end is no death that a task could be to blame for. An application that wants this
+	// keeps the names on disk, by Events.Left and Fence.
+	Survived []string
 	// Coordinator, if set, replaces or wraps the coordinator of each incarnation.
 	Coordinator func(plain coordinator.Coordinator) coordinator.Coordinator
 	// Clock reads the clocks that deadlines are kept by; see session.Config. Nil means

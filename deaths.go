@@ -73,6 +73,38 @@ type deathWatch struct {
 	stale, listed bool
 	// forgetAt is when to delete records that no longer count, zero if there are none.
 	forgetAt time.Time
+	// heirTo is the incarnation of the process that died under this node's name and whose
+	// registration this one has just followed, empty for none. Until that is recorded, or
+	// heirUntil, all tasks are left alone whose last owner is not known: the record says who is
+	// suspected. inherited has these tasks.
+	heirTo    string
+	heirUntil time.Time
+	inherited []string
+}
+
+// inherit notes that this node's registration has followed that of a dead process.
+func (w *deathWatch) inherit(from string, now time.Time) {
+	if from != "" {
+		w.heirTo, w.heirUntil = from, now.Add(2*recordAfter)
+	}
+}
+
+// inherits returns until when a task is left alone because the process may have run it that died
+// under this node's name, zero if that is settled.
+func (w *deathWatch) inherits(t *mirror.Task, now time.Time) time.Time {
+	if t.Last != "" || !now.Before(w.heirUntil) || w.Has(w.heirTo) {
+		return time.Time{}
+	}
+	w.inherited = append(w.inherited, t.ID)
+	return w.heirUntil
+}
+
+// settled returns the tasks that were left alone, once, when it is known who is suspected.
+func (w *deathWatch) settled() (ids []string) {
+	if w.Has(w.heirTo) {
+		ids, w.inherited = w.inherited, nil
+	}
+	return ids
 }
 
 // recordAfter is how long the nodes wait for the first of them to record a death, before
@@ -193,6 +225,7 @@ func (in *incarnation) deathsRecorded(now time.Time) {
 		in.deaths.forgetAt = now.Add(forgetEvery)
 	}
 	in.board.Look(in.deaths.Suspects())
+	in.board.Look(in.deaths.settled())
 	for _, d := range recorded {
 		if in.deaths.listed && (!known.Has(d.Incarnation) || d.Culprit != known.Culprit(d.Incarnation) && d.Culprit != "") {
 			in.events.Died(d)
@@ -330,6 +363,9 @@ func (in *incarnation) apart(t *mirror.Task, now time.Time) time.Time {
 	if until := in.deaths.Undecided(t.ID, in.nodes.Revision(), in.deaths.Has); until.After(now) {
 		return until
 	}
+	if until := in.deaths.inherits(t, now); until.After(now) {
+		return until
+	}
 	at := in.deaths.OpenAt(t.ID, t.Created, now)
 	if slices.ContainsFunc(in.deaths.Rivals(t.ID, t.Created, now), in.busyWith) {
 		at = at.Add(deaths.ApartFor)
@@ -361,8 +397,8 @@ func (in *incarnation) blame(r *run) bool {
 	return true
 }
 
-// died returns how often the node has died within the last hour and nothing explains
-// why, as far as that is recorded.
+// died returns how much more often than others the node has died within the last hour, as far
+// as that is recorded, and no task explains why.
 func (in *incarnation) died(ctx context.Context) (n int) {
 	nodes, err := listNodes(ctx, in.config.Broker, in.node.space)
 	if err != nil {
@@ -371,7 +407,15 @@ func (in *incarnation) died(ctx context.Context) (n int) {
 	recorded := slices.DeleteFunc(recordedDeaths(nodes), func(d Death) bool { return slices.Contains(in.node.incarnations, d.Incarnation) })
 	var book deaths.Book
 	book.Set(recorded, true, func(string) broker.Revision { return 0 }, time.Now())
-	return book.Unexplained(in.config.Name)
+	return book.Excess(in.config.Name, registeredIn(nodes))
+}
+
+// registeredIn returns the names of the nodes that are there.
+func registeredIn(nodes *mirror.Nodes) (names []string) {
+	for _, n := range nodes.Registered() {
+		names = append(names, n.Name)
+	}
+	return names
 }
 
 // takeBack removes the records of deaths that this process has survived, while another has its
@@ -392,12 +436,15 @@ func (in *incarnation) takeBack(ctx context.Context) {
 	}
 }
 
-// isDead reports whether a registration under this node's name belongs to a process that
-// died, if it expires.
-func (in *incarnation) isDead(holder *broker.KV) bool {
+// dead returns the incarnation of a registration under this node's name that belongs to a process
+// that died, if it expires; empty for another.
+func (in *incarnation) dead(holder *broker.KV) string {
 	var info NodeInfo
-	return holder != nil && json.Unmarshal(holder.Value, &info) == nil && !info.Draining && !info.Returning &&
-		!slices.Contains(in.node.incarnations, info.Incarnation)
+	if holder == nil || json.Unmarshal(holder.Value, &info) != nil || info.Draining || info.Returning ||
+		slices.Contains(in.node.incarnations, info.Incarnation) {
+		return ""
+	}
+	return info.Incarnation
 }
 
 const (
@@ -425,7 +472,8 @@ func (in *incarnation) probationStep(now time.Time) {
 		return
 	}
 	others := slices.ContainsFunc(in.fleet.Peers(), func(p schedule.Peer) bool { return p.Closed == "" })
-	if others && now.Before(in.info.Probation) && !in.deaths.Excused(in.config.Name) {
+	excused := in.deaths.Excused(in.config.Name) && in.deaths.Excess(in.config.Name, registeredIn(in.nodes)) < 2
+	if others && now.Before(in.info.Probation) && !excused {
 		return
 	}
 	in.info.Probation = time.Time{}

@@ -45,7 +45,8 @@ type Node struct {
 
 	// auditQueue has the audit records that the previous incarnation did not write.
 	auditQueue []coordinator.AuditRecord
-	// incarnations are the names of all sessions that this process has had.
+	// incarnations are the names of all sessions that this process has had, or has heard that
+	// others have survived.
 	incarnations []string
 	// past has the lost sessions that are still to be ended at the broker.
 	past session.Past
@@ -103,6 +104,7 @@ func NewNode(config Config) (*Node, error) {
 		config: config, events: config.Events.withDefaults(), space: space, startedAt: time.Now(), member: member, host: host,
 		done: make(chan struct{}), wake: make(chan struct{}, 1),
 		held: map[string]*run{}, leftBehind: map[string]int{}, pulls: pulls{waiting: map[string][]*pull{}},
+		incarnations: slices.Clone(config.Survived),
 	}, nil
 }
 

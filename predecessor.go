@@ -27,7 +27,7 @@ type predecessor struct {
 // predecessor reads what a process under this node's name holds that is dead, nil if it need
 // not, or cannot: what was held is then started again as if nothing was known.
 func (in *incarnation) predecessor(ctx context.Context, holder *broker.KV) *predecessor {
-	if !in.isDead(holder) {
+	if in.dead(holder) == "" {
 		return nil
 	}
 	nodes, err := listNodes(ctx, in.config.Broker, in.node.space)
@@ -65,8 +65,10 @@ func (in *incarnation) predecessor(ctx context.Context, holder *broker.KV) *pred
 	return p
 }
 
-// succeed notes the end of the claims of the process before this one.
-func (in *incarnation) succeed(p *predecessor) {
+// succeed notes which process died under this node's name before, empty for none, and how its
+// claims ended, if nobody else sees it.
+func (in *incarnation) succeed(dead string, p *predecessor) {
+	in.deaths.inherit(dead, time.Now())
 	if p == nil {
 		return
 	}

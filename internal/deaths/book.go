@@ -2,6 +2,7 @@ package deaths
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -196,12 +197,33 @@ func (b *Book) Unexplained(node string) (n int) {
 	return n
 }
 
-// Excused reports whether a task is to blame for the latest death of a node, and at most one
-// of its deaths has no such reason.
+// Excess returns how much more often than half of the others a node has died without a task to
+// blame. Where all die it is not the node: something goes round. nodes are those that are there,
+// which counts those that died anyway.
+func (b *Book) Excess(node string, nodes []string) int {
+	died := map[string]int{}
+	for _, other := range nodes {
+		died[other] = 0
+	}
+	for _, e := range b.deaths {
+		died[e.Node] += 0
+		if !e.explained("") {
+			died[e.Node]++
+		}
+	}
+	n := died[node]
+	delete(died, node)
+	if len(died) == 0 {
+		return n
+	}
+	return n - slices.Sorted(maps.Values(died))[len(died)/2]
+}
+
+// Excused reports whether a task is to blame for the latest death of a node.
 func (b *Book) Excused(node string) bool {
 	for _, e := range slices.Backward(b.deaths) {
 		if e.Node == node {
-			return e.explained("") && b.Unexplained(node) < 2
+			return e.explained("")
 		}
 	}
 	return false
@@ -307,14 +329,18 @@ const (
 	// deaths to convict one, and likelier how much more probable that has to be of any other.
 	chanceMost = 0.02
 	likelier   = 5
-	// A node that dies within soonAfter of the last death of a task does so for a reason that
-	// is no task's with a probability of at most soonChance, however many tasks it held: what
-	// dies again and again is a sign that some task is to blame.
-	soonAfter  = time.Minute
-	soonChance = 1. / 3
+	// soonMost is chanceMost for deaths soon after claims, in a row with one that lists the task
+	// not, or not as claimed lately: then most of what runs was claimed lately.
+	soonMost = 0.005
+	// Deaths are in a row that follow each other within rowWithin. If they all list a task, each
+	// but the first has a reason that is no task's with a probability of at most rowChance,
+	// however many tasks the node held: what dies again and again is a sign that some task is to
+	// blame. Where one does not, something else goes round, and dying soon is no sign.
+	rowWithin = time.Minute
+	rowChance = 1. / 3
 	// tasksFew is the number of tasks from which on chance is judged by it. Where there are
-	// fewer, all of them may die with every node.
-	tasksFew = 4
+	// fewer, all of them may die with every node. recentFew is that for deaths soon after claims.
+	tasksFew, recentFew = 4, 8
 )
 
 // Judge names the culprit of a death, if one task that was lost with it explains it and earlier
@@ -322,8 +348,9 @@ const (
 // heard of for a while. A task is convicted in one of two ways, and by no fewer deaths than its
 // limit:
 //
-//   - By deaths soon after it was claimed, most of those in a row. Suspects are tried apart, so
-//     an innocent task goes with the culprit once or twice.
+//   - By deaths soon after it was claimed, more than of any other. Suspects are tried apart, so
+//     an innocent task goes with the culprit once or twice. Where nodes die at the same time for
+//     another reason, such as somebody who kills them in turn, chance has to be no explanation.
 //   - By deaths of any kind, once chance is no explanation. A task that has run for long is
 //     lost with its node whatever the reason. So where nodes die for reasons that no task has,
 //     some tasks are lost often: of thirty tasks on three nodes, one with the first three.
@@ -336,7 +363,7 @@ func (b *Book) Judge(d *Death, of Fleet, now time.Time) {
 		}
 	}
 	for _, s := range suspects {
-		if s.convicted(suspects) && !b.rivalled(s, d, of, deaths) {
+		if soon, often := s.convicted(suspects); often || soon && !b.rivalled(s, d, of, deaths) {
 			d.Culprit, d.Count, d.Limit = s.task, s.died, s.limit
 			return
 		}
@@ -364,7 +391,8 @@ func (b *Book) Refuted(tasks int, now time.Time) (refuted []Refuted) {
 		d := e.Death
 		d.Restarted = e.counts(now) && !e.explained(d.Culprit)
 		place := slices.IndexFunc(d.Lost, func(l Lost) bool { return l.Task == d.Culprit })
-		if s := b.suspect(&d, place, Limits{Deaths: cmp.Or(d.Limit, CountDefault)}, tasks, b.before(&d, now), now); s.convicted(nil) {
+		s := b.suspect(&d, place, Limits{Deaths: cmp.Or(d.Limit, CountDefault)}, tasks, b.before(&d, now), now)
+		if soon, often := s.convicted(nil); soon || often {
 			continue
 		}
 		r := Refuted{Death: e.Death, Task: d.Culprit, Token: d.Lost[place].Token, By: by}
@@ -401,19 +429,21 @@ type suspect struct {
 	task  string
 	limit int
 	// died is with how many nodes it has died, recent how many of these soon after it was
-	// claimed, and soon that these are as many as its limit and most in a row.
+	// claimed.
 	died, recent int
-	soon         bool
-	// chance is how many tasks are expected to have died as often by chance.
-	chance float64
+	// chance is how many tasks are expected to have died as often by chance, and soon how many
+	// as often soon after they were claimed: infinite unless these deaths are as many as its limit,
+	// and zero if all in their rows are such deaths.
+	chance, soon float64
 }
 
-// convicted reports whether a task explains the deaths, and no other of the suspects does.
-func (s suspect) convicted(suspects []suspect) bool {
+// convicted reports whether a task explains the deaths, and no other of the suspects does: those
+// soon after it was claimed, or all.
+func (s suspect) convicted(suspects []suspect) (soon, often bool) {
 	if s.limit <= 0 || s.died < s.limit {
-		return false
+		return false, false
 	}
-	soon, often := s.soon, s.chance <= chanceMost
+	soon, often = s.soon <= soonMost, s.chance <= chanceMost
 	for _, o := range suspects {
 		if o.task == s.task {
 			continue
@@ -421,7 +451,38 @@ func (s suspect) convicted(suspects []suspect) bool {
 		soon = soon && s.recent > o.recent && o.chance*likelier > s.chance
 		often = often && o.chance > s.chance*likelier
 	}
-	return soon || often
+	return soon, often
+}
+
+// look is what a death says of a suspect.
+type look struct {
+	*entry
+	// listed is true if the task was lost, recent if it had just been claimed. unknown is true if
+	// the list has not all that was lost.
+	listed, recent, unknown bool
+}
+
+// looks returns what a death says of a task that was lost with it, and what those before say,
+// the latest first, without those that another task explains.
+func (b *Book) looks(d *Death, place int, of Limits, deaths []*entry, now time.Time) (looks []look) {
+	task := d.Lost[place].Task
+	if d.Restarted {
+		looks = append(looks, look{entry: &entry{Death: *d, seen: now}, listed: true, recent: place < d.Recent})
+	}
+	listed := b.byTask[task]
+	for _, e := range deaths {
+		for len(listed) > 0 && listed[len(listed)-1].in.place > e.place {
+			listed = listed[:len(listed)-1]
+		}
+		switch l := len(listed) - 1; {
+		case e.explained(task):
+		case l >= 0 && listed[l].in == e && listed[l].token > of.Created:
+			looks = append(looks, look{entry: e, listed: true, recent: listed[l].recent})
+		default:
+			looks = append(looks, look{entry: e, unknown: e.Claims > len(e.Lost)})
+		}
+	}
+	return looks
 }
 
 // suspect counts the deaths of a task that was lost with a death, and before. How probable so
@@ -429,35 +490,41 @@ func (s suspect) convicted(suspects []suspect) bool {
 // as a task may have become dangerous at any time, in those since each of its own: the one half
 // of what is tried is the whole, the other half all these (Bonferroni).
 func (b *Book) suspect(d *Death, place int, of Limits, tasks int, deaths []*entry, now time.Time) suspect {
-	s := suspect{task: d.Lost[place].Task, limit: of.Deaths, chance: math.Inf(1)}
-	all, without := float64(max(tasks, tasksFew)), 0
-	odds, last, lastOdds := math.Log(2*all), (*entry)(nil), 0.
-	add := func(e *entry, recent bool) {
-		if s.died++; recent {
-			s.recent++
-		}
-		s.soon = s.soon || s.recent >= s.limit && 2*without <= s.recent
-		if last != nil && last.seen.Sub(e.seen) <= soonAfter {
-			odds += min(0, math.Log(soonChance)-lastOdds)
-		}
-		last, lastOdds = e, math.Log(min(1, float64(e.Claims)/all))
-		odds += lastOdds
-		s.chance = min(s.chance, math.Exp(odds+logChoose(s.died+without-1, without))*float64(len(deaths)+1))
-	}
-	if d.Restarted {
-		add(&entry{Death: *d, seen: now}, place < d.Recent)
-	}
-	listed := b.byTask[s.task]
-	for _, e := range deaths {
-		for len(listed) > 0 && listed[len(listed)-1].in.place > e.place {
-			listed = listed[:len(listed)-1]
-		}
-		switch l := len(listed) - 1; {
-		case e.explained(s.task):
-		case l >= 0 && listed[l].in == e && listed[l].token > of.Created:
-			add(e, listed[l].recent)
-		case e.Claims <= len(e.Lost): // otherwise it may have been there
-			without++
+	s := suspect{task: d.Lost[place].Task, limit: of.Deaths, chance: math.Inf(1), soon: math.Inf(1)}
+	all, few := float64(max(tasks, tasksFew)), float64(max(tasks, recentFew))
+	// Who asks for fewer deaths wants less evidence.
+	odds, last, soon := math.Log(2*all), 0., math.Log(few)*float64(1-max(0, CountDefault-s.limit))
+	without, alone := 0, true
+	looks := b.looks(d, place, of, deaths, now)
+	for len(looks) > 0 {
+		row := rowOf(looks)
+		looks = looks[len(row):]
+		listed := !slices.ContainsFunc(row, func(l look) bool { return !l.listed })
+		alone = alone && !slices.ContainsFunc(row, func(l look) bool { return !l.recent })
+		for i, l := range row {
+			if !l.listed {
+				if !l.unknown {
+					without++
+				}
+				continue
+			}
+			if s.died++; l.recent {
+				s.recent++
+				soon += math.Log(min(1, float64(l.Recent)/few))
+			}
+			switch {
+			case s.recent < s.limit:
+			case alone:
+				s.soon = 0
+			default:
+				s.soon = min(s.soon, math.Exp(soon+logChoose(s.recent+without-1, without)))
+			}
+			if listed && i > 0 {
+				odds += min(0, math.Log(rowChance)-last)
+			}
+			last = math.Log(min(1, float64(l.Claims)/all))
+			odds += last
+			s.chance = min(s.chance, math.Exp(odds+logChoose(s.died+without-1, without))*float64(len(deaths)+1))
 		}
 	}
 	if s.died > 0 {
@@ -466,8 +533,17 @@ func (b *Book) suspect(d *Death, place int, of Limits, tasks int, deaths []*entr
 	return s
 }
 
+// rowOf returns the first deaths that follow each other within rowWithin.
+func rowOf(looks []look) []look {
+	n := 1
+	for n < len(looks) && looks[n-1].seen.Sub(looks[n].seen) <= rowWithin {
+		n++
+	}
+	return looks[:n]
+}
+
 // rivalled reports whether a task that was not lost with a death was suspected as often as one
-// that is convicted by it, and went with that before: a death that has another reason would
+// that dies soon after it was claimed, and went with that before: a death that has another reason would
 // convict the one that is tried just then.
 func (b *Book) rivalled(s suspect, d *Death, of Fleet, deaths []*entry) bool {
 	counted := map[*entry]bool{}

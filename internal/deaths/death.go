@@ -42,8 +42,9 @@ type Death struct {
 	// At is when another node saw that its session had ended, by that node's clock. The
 	// process has died up to the TTL of the session earlier.
 	At time.Time `json:"at"`
-	// Claims is how many claims it held. Lost lists the latest of them, the latest
-	// first; the first Recent of these were granted within RecentFor before the death.
+	// Claims is how many claims it held, without those of tasks that turned out not to have run.
+	// Lost lists the latest of them, the latest first; the first Recent of these were granted
+	// within RecentFor before the death.
 	Claims int    `json:"claims"`
 	Lost   []Lost `json:"lost,omitempty"`
 	Recent int    `json:"recent,omitempty"`
@@ -90,6 +91,7 @@ func (d *Death) Acquit(innocent func(Lost) bool) {
 	recent := 0
 	for i, l := range d.Lost {
 		if innocent(l) {
+			d.Claims--
 			continue
 		}
 		if kept = append(kept, l); i < d.Recent {

@@ -138,11 +138,108 @@ func TestJudge_O02_WhoWasThereAtSomeOfManyDeathsIsNotToBlame(t *testing.T) {
 // A node dies for another reason while one is tried there that went with the culprit before.
 func TestJudge_O02_WhoIsTriedWhileANodeDiesForAnotherReasonIsNotToBlame(t *testing.T) {
 	c := newChronicle(t)
-	c.die("killer innocent other", "", "")
-	c.die("killer innocent other", "", "")
-	c.die("killer other", "", "")
-	c.die("innocent", "", "")
-	c.die("killer", "", "killer")
+	c.tasks = 100
+	c.die("killer innocent other", "a b c d e f g h i j k l m n", "")
+	c.die("killer innocent other", "o p q r s t u v w x y z 1 2", "")
+	c.die("killer other", "a c d e g h i j k l m n w x z", "")
+	c.die("innocent", "o p q t u v y 1 2 3 4 5 6 7 8", "")
+	c.die("killer", "b c e f g r t v w 9", "killer")
+}
+
+// Nodes die again and again. One task was there each time, or nearly: then something else goes
+// round as well, and it tells nothing that they die so soon.
+func TestJudge_O02_ThatDeathsFollowEachOtherTellsNothingIfOneHasAnotherReason(t *testing.T) {
+	with := []string{"a b", "c d", "e a", "b c", "d e"}
+	c := newChronicle(t)
+	c.tasks = 6 // of which each node holds half
+	for i := range 6 {
+		c.die("", "x "+with[i%5], "")
+	}
+	c.die("", "x c d", "x")
+
+	c = newChronicle(t)
+	c.tasks = 6
+	c.die("", "a c e", "")
+	for i := range 9 {
+		c.die("", "x "+with[i%5], "")
+	}
+}
+
+// Somebody kills all nodes in turn. What was claimed a moment ago on each was so by chance.
+func TestJudge_O02_WhoMovesAlongWithAKillerOfNodesIsNotToBlame(t *testing.T) {
+	c := newChronicle(t)
+	c.die("", "x a b c d e f g", "")
+	c.die("x a b c d", "h i j", "")
+	c.die("x a b", "c d k", "")
+	c.die("x a", "l m n", "")
+	c.die("x", "b c", "x") // but all four times, and at last alone
+
+	for name, quiet := range map[string]time.Duration{"": 0, "in part": 0, "long before": rowWithin} {
+		c = newChronicle(t)
+		c.die("", "a b c", "")
+		if name == "in part" { // what was lost with the first is not all known
+			c.deaths[0].Claims++
+		}
+		c.now = c.now.Add(quiet)
+		c.die("x a b c d", "", "")
+		c.die("x a b", "", "")
+		c.die("x d", "", map[bool]string{true: "x"}[name == "long before"])
+	}
+}
+
+// One that takes long was suspected once, beside another. That is no reason not to see that it
+// dies each time.
+func TestJudge_O02_ThatAnotherWasSuspectedAsOftenClearsNobodyWhoDiesEachTime(t *testing.T) {
+	c := newChronicle(t)
+	c.die("x rival", "", "")
+	for i := range 4 {
+		c.die("", "x "+[]string{"a b c d e", "f g h i j"}[i%2], map[int]string{3: "x"}[i])
+	}
+}
+
+func TestAcquit_O02_WhatDidNotRunIsNoneOfTheClaims(t *testing.T) {
+	d := Death{Claims: 4, Lost: []Lost{{Task: "a"}, {Task: "b"}, {Task: "c"}}, Recent: 2, Culprit: "b", Count: 3, Limit: 3}
+	d.Acquit(func(l Lost) bool { return l.Task == "b" })
+	if d.Claims != 3 || len(d.Lost) != 2 || d.Recent != 1 || d.Culprit != "" || d.Count != 0 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// Where most nodes die again and again, none of them is worse than the others.
+func TestExcess_O03_IsWhatANodeHasDiedMoreOftenThanHalfOfTheOthers(t *testing.T) {
+	c := newChronicle(t)
+	died := func(nodes ...string) {
+		for _, name := range nodes {
+			c.die("", fmt.Sprint("t", len(c.deaths)), "")
+			c.deaths[len(c.deaths)-1].Node = name
+			c.now = c.now.Add(time.Minute)
+		}
+		c.Set(c.deaths, false, func(string) broker.Revision { return 0 }, c.now)
+	}
+	excess := func(node string, there string, want int) {
+		t.Helper()
+		if got := c.Excess(node, strings.Fields(there)); got != want {
+			t.Errorf("%s has died %d times more often than others of %s, want %d", node, got, there, want)
+		}
+	}
+	died("a", "a")
+	excess("a", "a", 2)
+	excess("a", "a b", 2)
+	excess("b", "a b c", -2)
+	died("b")
+	excess("a", "a b", 1)
+	excess("a", "a b c", 1)
+	excess("a", "a b c d", 2)
+	excess("a", "a c d", 2) // b is not back
+	died("c")
+	excess("a", "a", 1) // none of the others is back
+	died("b", "c")
+	excess("a", "a b c", 0)
+	for i := range c.deaths {
+		c.deaths[i].Culprit = c.deaths[i].Lost[0].Task
+	}
+	c.Set(c.deaths, false, func(string) broker.Revision { return 0 }, c.now)
+	excess("a", "a b c", 0)
 }
 
 // refuted checks which tasks were blamed wrongly, and forgets that they were.

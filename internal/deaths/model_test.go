@@ -71,7 +71,7 @@ func TestJudge_O02_FindsWhatKillsNodesAndNothingElse(t *testing.T) {
 		{name: "poison", set: quick, poisoned: true, most: 4, half: 3},
 		{name: "slower poison", set: func(f *fleet) { f.poisoned(time.Second, 8*time.Second) }, poisoned: true, most: 4, half: 3},
 		{name: "slow poison", set: func(f *fleet) { f.poisoned(20*time.Second, 20*time.Second) }, poisoned: true, most: 18, half: 8},
-		{name: "poison while three are killed", set: func(f *fleet) { quick(f); f.killedAtRandom(3) }, poisoned: true, most: 4, half: 3},
+		{name: "poison while three are killed", set: func(f *fleet) { quick(f); f.killedAtRandom(3) }, poisoned: true, most: 6, half: 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var killed []int

@@ -422,6 +422,63 @@ func TestPoison_O02_AProcessThatHasLostItsNameTakesItsDeathBack(t *testing.T) {
 	})
 }
 
+// One that was cut off ended itself, and the next process knows that.
+func TestPoison_O02_AProcessThatEndedItselfWhileItWasCutOffHasNotDied(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		t.Run(map[bool]string{true: "alone", false: "beside another"}[alone], func(t *testing.T) {
+			inEach(t, func(t *testing.T, c *cluster) {
+				a := c.join("a")
+				c.submit(4, windlass.Spec{})
+				c.WaitUntil(time.Minute, "all run", c.allRunning(4))
+				before := c.nodes()[0].Incarnation
+				if !alone {
+					c.join("b")
+				}
+				a.Kill() // whether it was cut off before is not seen from outside
+				if !alone {
+					c.WaitUntil(time.Minute, "its death is recorded", func() bool { return len(c.deaths()) == 1 })
+				}
+				c.join("a", func(config *windlass.Config) { config.Survived = []string{"another", before} })
+				c.WaitUntil(time.Minute, "all run", func() bool { return len(c.nodes()) > 0 && c.nodes()[0].Incarnation != before && c.allRunning(4)() })
+				c.Advance(5 * time.Second)
+				if d := c.deaths(); len(d) > 0 {
+					t.Errorf("%+v", d)
+				}
+			})
+		})
+	}
+}
+
+// A process that registers as the session of the one before ends waits for the record of that
+// death: it says what is suspected.
+func TestPoison_O02_AProcessThatFollowsADeadOneClaimsNothingBeforeThatIsRecorded(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.joinFaulty("b", `delay-request 700ms on commit below "/test/nodes/a/deaths"`)
+		c.Advance(time.Second)
+		c.send("b", windlass.CommandFreeze, "") // it takes nothing, and records
+		c.Advance(time.Second)
+		a := c.join("a")
+		c.submit(4, windlass.Spec{})
+		c.WaitUntil(time.Minute, "all run", c.allRunning(4))
+		before := c.nodes()[0].Incarnation
+		a.Kill()
+		var early, started atomic.Int32
+		c.join("a", func(config *windlass.Config) {
+			config.Handlers = map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				if started.Add(1); len(c.deaths()) == 0 {
+					early.Add(1)
+				}
+				return untilStopped(ctx, claim)
+			})}
+		})
+		c.WaitUntil(time.Minute, "it is registered", func() bool { return len(c.nodes()) == 2 && c.nodes()[0].Incarnation != before })
+		c.WaitUntil(time.Minute, "all run", func() bool { return started.Load() == 4 })
+		if early.Load() > 0 || len(c.deaths()) != 1 {
+			t.Errorf("%d tasks were started before the death was recorded; %+v", early.Load(), c.deaths())
+		}
+	})
+}
+
 func (c *cluster) deaths() []windlass.Death {
 	c.t.Helper()
 	deaths, err := c.client.Deaths(c.t.Context())

@@ -21,6 +21,9 @@ func (w *world) noteSetAside(id string, err error, _ time.Time) {
 // setAside is how the error begins of a task that was found to blame for deaths.
 const setAside = "set aside: "
 
+// taskSetAside counts the tasks that were.
+const taskSetAside = "task set aside"
+
 func (w *world) isSetAside(id string) bool {
 	w.logMu.Lock()
 	defer w.logMu.Unlock()
@@ -46,7 +49,7 @@ func (w *world) judgeDeaths() {
 		if err != nil || detail.Status != windlass.StatusFailed || !strings.HasPrefix(detail.LastError(), setAside) {
 			continue
 		}
-		w.count("task set aside")
+		w.count(taskSetAside)
 		w.logMu.Lock()
 		died := w.log.Deaths(id)
 		w.logMu.Unlock()

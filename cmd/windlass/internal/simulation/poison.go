@@ -54,8 +54,9 @@ const poisonedFor = 30 * time.Minute
 
 // blame is who was set aside in a fleet.
 type blame struct {
-	// innocent has the tasks that do not run and should, unfound those that kill nodes and
-	// were not set aside, late those that have killed more than they may until they were.
+	// innocent has the tasks that do not run and should, or that have failed where nodes die to
+	// the end; unfound those that kill nodes and were not set aside, late those that have killed
+	// more than they may until they were.
 	innocent, unfound, late []string
 }
 
@@ -225,7 +226,8 @@ func (p *poisoned) judge() (b blame) {
 		}
 	}
 	for _, id := range p.healthy {
-		if d, err := p.Client().Task(p.t.Context(), id); err != nil || d.Status != windlass.StatusRunning {
+		d, err := p.Client().Task(p.t.Context(), id)
+		if err != nil || d.Status == windlass.StatusFailed || d.Status != windlass.StatusRunning && len(b.unfound) == 0 {
 			b.innocent = append(b.innocent, fmt.Sprintf("%s is %s: %s (%v)", id, d.Status, d.LastError(), err))
 		}
 	}
