@@ -47,6 +47,7 @@ type worker struct {
 	timing     session.Timing
 	supervisor *exectask.Supervisor
 	broker     broker.Broker
+	survived   *survived
 	log        *slog.Logger
 }
 
@@ -82,7 +83,9 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 		return nil, err
 	}
 	config := c.Config
-	config.Broker, config.Version, config.Events, config.Renewed = b, view.BuildVersion().Version, windlass.LogEvents(c.log), supervisor.SetDeadline
+	survived := readSurvived(c.LogDir, c.log)
+	config.Broker, config.Version, config.Renewed = b, view.BuildVersion().Version, supervisor.SetDeadline
+	config.Events, config.Survived = survived.events(windlass.LogEvents(c.log)), survived.names
 	config.ShutdownGrace = shutdownGrace(timing)
 	config.Handlers = exectask.Handlers(supervisor, c.allow, commandEvents(c.log, c.metrics))
 	config.NewTask = exectask.Leave(c.allow, func(task string, err error) { c.log.Warn("left to other nodes", "task", task, "error", err) })
@@ -92,7 +95,10 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 		}
 	}
 	if c.exitOnFence {
-		config.Fence = func(overdue func() []string) { exitIfOverdue(c.log, overdue, timing.Slack) }
+		config.Fence = func(overdue func() []string) {
+			survived.noteSoon()
+			exitIfOverdue(c.log, overdue, timing.Slack)
+		}
 	}
 	if c.metrics != nil {
 		config = c.metrics.Instrument(config)
@@ -104,7 +110,7 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 	if c.metrics != nil {
 		c.metrics.Watch(node)
 	}
-	return &worker{node: node, timing: timing, supervisor: supervisor, broker: b, log: c.log}, nil
+	return &worker{node: node, timing: timing, supervisor: supervisor, broker: b, survived: survived, log: c.log}, nil
 }
 
 // commandEvents tells of commands in the node's log and counts; metrics may be nil.
@@ -158,6 +164,7 @@ func exitIfOverdue(log *slog.Logger, overdue func() []string, slack time.Duratio
 // run works until ctx is done. The connection is closed afterwards.
 func (w *worker) run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, w.tellStopping)()
+	defer w.survived.note()
 	return errors.Join(w.node.Run(ctx), w.supervisor.Close(), w.broker.Close())
 }
 

@@ -136,7 +136,7 @@ func (l *loop) refuseEnded(r *run) {
 // mean that the group is empty.
 func (l *loop) kill(r *run) {
 	r.killed, r.countBy = true, 0
-	l.walk.wanted = true
+	l.walk.hurry() // the node waits for the end, and may end itself if that takes long
 	_ = syscall.Kill(-r.pid, syscall.SIGKILL)
 	if r.group != nil {
 		_ = r.group.Kill()
