@@ -14,15 +14,20 @@ func (w *world) noteSetAside(id string, err error, _ time.Time) {
 		return
 	}
 	w.logMu.Lock()
-	defer w.logMu.Unlock()
+	again := w.setAside[id]
 	w.setAside[id] = true
+	w.logMu.Unlock()
+	if !again {
+		w.count(taskSetAside)
+	}
 }
 
-// setAside is how the error begins of a task that was found to blame for deaths.
-const setAside = "set aside: "
-
-// taskSetAside counts the tasks that were.
-const taskSetAside = "task set aside"
+// setAside is how the error begins of a task that was found to blame for deaths, and taskSetAside
+// counts these.
+const (
+	setAside     = "set aside: "
+	taskSetAside = "task set aside"
+)
 
 func (w *world) isSetAside(id string) bool {
 	w.logMu.Lock()
@@ -49,7 +54,6 @@ func (w *world) judgeDeaths() {
 		if err != nil || detail.Status != windlass.StatusFailed || !strings.HasPrefix(detail.LastError(), setAside) {
 			continue
 		}
-		w.count(taskSetAside)
 		w.logMu.Lock()
 		died := w.log.Deaths(id)
 		w.logMu.Unlock()
