@@ -198,12 +198,13 @@ func (p *process) goOn(network func()) {
 }
 
 // hurried reports whether its handlers may have had less than their grace: it is
-// suspended, its clock was set beyond both deadlines, its machine was stopped, or an
-// operator has revoked its session.
+// suspended, or was during that time, its clock was set beyond both deadlines, its machine
+// was stopped, or an operator has revoked its session.
 func (p *process) hurried() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.resumed != nil || p.leaps > 0 || p.machine.unseen > 0 || p.world.profile.byHand
+	suspended := slices.ContainsFunc(p.suspensions, func(w window) bool { return w.to.IsZero() || time.Since(w.to) <= p.timing.Grace })
+	return suspended || p.leaps > 0 || p.machine.unseen > 0 || p.world.profile.byHand
 }
 
 // runs reports whether a handler of a task has not returned here.
