@@ -29,8 +29,12 @@ type survived struct {
 	// names were kept when this process started.
 	names []string
 
-	mu   sync.Mutex // also serializes the writes
+	writing sync.Mutex
+
+	mu   sync.Mutex // never held during a write: an event waits for it
 	kept []string
+	// changed is true if kept is not written.
+	changed bool
 	// live is the incarnation that has not ended.
 	live string
 }
@@ -69,20 +73,40 @@ func (s *survived) events(e windlass.Events) windlass.Events {
 }
 
 // noteSoon is note for callers that do not wait for a disk.
-func (s *survived) noteSoon() { go s.note() }
+func (s *survived) noteSoon() {
+	s.end() // here: the next incarnation may soon be live
+	go s.write()
+}
 
 // note keeps the live incarnation, which has ended or is about to: even one that was stopped in
 // order leaves what looks like a death if the broker is away.
 func (s *survived) note() {
+	s.end()
+	s.write()
+}
+
+func (s *survived) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.live == "" {
+	if s.live != "" {
+		s.keep(s.live)
+		s.live, s.changed = "", true
+	}
+}
+
+// write returns when all is on disk that is to be kept.
+func (s *survived) write() {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.mu.Lock()
+	content, changed := strings.Join(s.kept, "\n")+"\n", s.changed
+	s.changed = false
+	s.mu.Unlock()
+	if !changed {
 		return
 	}
-	s.keep(s.live)
-	s.live = ""
 	temporary := s.path + ".new"
-	err := os.WriteFile(temporary, []byte(strings.Join(s.kept, "\n")+"\n"), 0o600)
+	err := os.WriteFile(temporary, []byte(content), 0o600)
 	if err == nil {
 		err = os.Rename(temporary, s.path)
 	}

@@ -44,12 +44,17 @@ func TestSurvived_O02_TheNextProcessKnowsWhatEndedBeforeItsProcess(t *testing.T)
 		t.Errorf("told of %q", got)
 	}
 
-	s, events = start("a b")
+	events.Joined("c", session.Timing{})
+	events.Left("c", nil, nil)
+	events.Joined("live", session.Timing{}) // before that is written
+	s.write()
+
+	s, events = start("a b c")
 	for i := range survivedKept - 1 {
 		events.Joined(fmt.Sprint(i), session.Timing{})
 		s.note() // at its deadline
 	}
-	start("b 0 1 2 3 4 5 6")
+	start("c 0 1 2 3 4 5 6")
 
 	if warned.Len() > 0 {
 		t.Errorf("warnings: %s", warned.String())
