@@ -18,6 +18,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -180,6 +181,36 @@ const (
 	attemptsMax  = 5
 	attemptPause = 100 * time.Millisecond
 )
+
+// grant grants a session, and tries again while the outcome is unknown: a session that nobody
+// knows of runs out by itself.
+func (c *Client) grant(ctx context.Context, ttl time.Duration) (granted broker.Session, err error) {
+	for attempt := 1; ; attempt++ {
+		granted, err = c.broker.Grant(ctx, "", ttl)
+		if err == nil || !pauseAfter(ctx, err, attempt) {
+			return granted, err
+		}
+	}
+}
+
+// revokeMax limits how long a caller that is done waits for the end of its session,
+// which would otherwise expire.
+const revokeMax = 5 * time.Second
+
+func (c *Client) revoke(ctx context.Context, id broker.SessionID) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeMax)
+	defer cancel()
+	_ = c.broker.Revoke(ctx, id) // it runs out by itself
+}
+
+// pauseAfter pauses before a retry. It returns false if there should be none.
+func pauseAfter(ctx context.Context, err error, attempt int) bool {
+	if attempt >= attemptsMax || ctx.Err() != nil || !broker.MaybeApplied(err) && !broker.Temporary(err) {
+		return false
+	}
+	pause.For(ctx, time.Duration(attempt)*attemptPause)
+	return true
+}
 
 // Send sends a command to a node, which carries its commands out in the order in which
 // they were sent. It returns ErrNotFound if the node is not there.

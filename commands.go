@@ -111,7 +111,7 @@ func (c *Client) change(ctx context.Context, op broker.Op, attempt, besides stri
 	if err := c.checkLayout(ctx); err != nil {
 		return nil, err
 	}
-	attempts, err := c.broker.Grant(ctx, "", session.TTLMin)
+	attempts, err := c.grant(ctx, session.TTLMin)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
-	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -71,7 +70,7 @@ func (c *Client) DequeueDetached(ctx context.Context, taskType, owner string, le
 		return Detached{}, fmt.Errorf("type %q: %w", taskType, ErrEmpty)
 	}
 	began := time.Now()
-	granted, err := c.broker.Grant(ctx, "", cmp.Or(lease, session.TTLDefault))
+	granted, err := c.grant(ctx, cmp.Or(lease, session.TTLDefault))
 	if err != nil {
 		return Detached{}, fmt.Errorf("dequeue %q: %w", taskType, err)
 	}
@@ -265,25 +264,6 @@ func (d *detachedClaim) begin(ctx context.Context, incarnation string) error {
 func noteHistory(ctx context.Context, coord coordinator.Coordinator, g coordinator.Granted, e statemachine.HistoryEntry) {
 	e.Token = int64(g.Token)
 	coord.Audit(ctx, []coordinator.AuditRecord{{ID: g.ID, Token: g.Token, History: []statemachine.HistoryEntry{e}}})
-}
-
-// pauseAfter pauses before a retry. It returns false if there should be none.
-func pauseAfter(ctx context.Context, err error, attempt int) bool {
-	if attempt >= attemptsMax || ctx.Err() != nil || !broker.MaybeApplied(err) && !broker.Temporary(err) {
-		return false
-	}
-	pause.For(ctx, time.Duration(attempt)*attemptPause)
-	return true
-}
-
-// revokeMax limits how long a caller that is done waits for the end of its session,
-// which would otherwise expire.
-const revokeMax = 5 * time.Second
-
-func (c *Client) revoke(ctx context.Context, id broker.SessionID) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeMax)
-	defer cancel()
-	_ = c.broker.Revoke(ctx, id) // it runs out by itself
 }
 
 // detachedClaim is the claim of a Detached that is about to end.

@@ -36,7 +36,7 @@ func (c *Client) carryOutSome(ctx context.Context, sent []SentCommand) {
 	if err != nil {
 		return
 	}
-	granted, err := c.broker.Grant(ctx, "", session.TTLDefault)
+	granted, err := c.grant(ctx, session.TTLDefault)
 	if err != nil {
 		return
 	}
