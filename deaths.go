@@ -44,8 +44,8 @@ func (c *Client) Deaths(ctx context.Context) ([]Death, error) {
 // first.
 func recordedDeaths(nodes *mirror.Nodes) []Death {
 	recorded := []Death{}
-	nodes.Deaths(func(node, incarnation string, value []byte) {
-		if d, ok := deaths.Parse(node, incarnation, value); ok && time.Since(d.At) < deaths.Window {
+	nodes.Deaths(func(node, incarnation string, kv broker.KV) {
+		if d, ok := deaths.Parse(node, incarnation, kv); ok && time.Since(d.At) < deaths.Window {
 			recorded = append(recorded, d)
 		}
 	})
@@ -73,38 +73,9 @@ type deathWatch struct {
 	stale, listed bool
 	// forgetAt is when to delete records that no longer count, zero if there are none.
 	forgetAt time.Time
-	// heirTo is the incarnation of the process that died under this node's name and whose
-	// registration this one has just followed, empty for none. Until that is recorded, or
-	// heirUntil, all tasks are left alone whose last owner is not known: the record says who is
-	// suspected. inherited has these tasks.
-	heirTo    string
-	heirUntil time.Time
-	inherited []string
-}
-
-// inherit notes that this node's registration has followed that of a dead process.
-func (w *deathWatch) inherit(from string, now time.Time) {
-	if from != "" {
-		w.heirTo, w.heirUntil = from, now.Add(2*recordAfter)
-	}
-}
-
-// inherits returns until when a task is left alone because the process may have run it that died
-// under this node's name, zero if that is settled.
-func (w *deathWatch) inherits(t *mirror.Task, now time.Time) time.Time {
-	if t.Last != "" || !now.Before(w.heirUntil) || w.Has(w.heirTo) {
-		return time.Time{}
-	}
-	w.inherited = append(w.inherited, t.ID)
-	return w.heirUntil
-}
-
-// settled returns the tasks that were left alone, once, when it is known who is suspected.
-func (w *deathWatch) settled() (ids []string) {
-	if w.Has(w.heirTo) {
-		ids, w.inherited = w.inherited, nil
-	}
-	return ids
+	// excused is true if a task is to blame for the last death of this node, and the node has
+	// not died more often than others.
+	excused bool
 }
 
 // recordAfter is how long the nodes wait for the first of them to record a death, before
@@ -200,8 +171,8 @@ func (in *incarnation) forgetDeaths(now time.Time) {
 	if in.isYounger() {
 		return
 	}
-	in.nodes.Deaths(func(node, incarnation string, value []byte) {
-		if d, ok := deaths.Parse(node, incarnation, value); !ok || now.Sub(d.At) >= deaths.Window {
+	in.nodes.Deaths(func(node, incarnation string, kv broker.KV) {
+		if d, ok := deaths.Parse(node, incarnation, kv); !ok || now.Sub(d.At) >= deaths.Window {
 			key := in.node.space.NodeDeath(node, incarnation)
 			in.out.deaths.Put(key, broker.Txn{Then: []broker.Op{broker.Delete(key)}}, now)
 		}
@@ -218,6 +189,7 @@ func (in *incarnation) deathsRecorded(now time.Time) {
 	in.deaths.stale = false
 	recorded, known := recordedDeaths(in.nodes), in.deaths.Book
 	in.deaths.Set(recorded, !in.deaths.listed, createdIn(in.tasks), now)
+	in.deaths.excused = in.deaths.Excused(in.config.Name) && in.deaths.Excess(in.config.Name, registeredIn(in.nodes)) < 2
 	switch {
 	case !in.nodes.HasDeaths():
 		in.deaths.forgetAt = time.Time{}
@@ -225,7 +197,7 @@ func (in *incarnation) deathsRecorded(now time.Time) {
 		in.deaths.forgetAt = now.Add(forgetEvery)
 	}
 	in.board.Look(in.deaths.Suspects())
-	in.board.Look(in.deaths.settled())
+	in.board.Look(in.deaths.Inherited(in.deaths.Has))
 	for _, d := range recorded {
 		if in.deaths.listed && (!known.Has(d.Incarnation) || d.Culprit != known.Culprit(d.Incarnation) && d.Culprit != "") {
 			in.events.Died(d)
@@ -253,11 +225,10 @@ func (in *incarnation) sendRefuted(ctx context.Context, now time.Time) {
 	lane := &in.out.refuted
 	dispatch(in, lane, now, func(incarnations []string, all []deaths.Refuted) func() {
 		r := all[0]
-		key := in.node.space.NodeDeath(r.Death.Node, r.Death.Incarnation)
 		err := in.node.bringBack(ctx, r)
 		if err == nil {
 			err = commitWithin(ctx, in.config.Broker, in.session.Timing().TTL, []broker.Txn{
-				{If: []broker.Cond{broker.Exists(key)}, Then: []broker.Op{broker.Put(key, r.Death.Encode())}},
+				r.Death.Rewrite(in.node.space.NodeDeath(r.Death.Node, r.Death.Incarnation)),
 			})
 		}
 		return func() {
@@ -282,6 +253,7 @@ func (n *Node) bringBack(ctx context.Context, r deaths.Refuted) error {
 			client.note(ctx, map[string]changeNote{r.Task: {
 				text: fmt.Sprintf("continue, by node %s: it was set aside wrongly, as %s explains the deaths", n.config.Name, r.By), ended: detail.Token,
 			}})
+			n.events.BroughtBack(r.Task, r.By)
 		}
 	}
 	if err == nil || broker.Temporary(err) || broker.MaybeApplied(err) {
@@ -307,7 +279,7 @@ func (in *incarnation) acquit(d Death, now time.Time) {
 	key := in.node.space.NodeDeath(d.Node, d.Incarnation)
 	d.Acquit(innocent)
 	in.deaths.Judge(&d, in.judged(), now)
-	in.out.deaths.Put(key, broker.Txn{If: []broker.Cond{broker.Exists(key)}, Then: []broker.Op{broker.Put(key, d.Encode())}}, now)
+	in.out.deaths.Put(key, d.Rewrite(key), now)
 }
 
 // answer takes back the record of a death of this node that this process has survived,
@@ -321,7 +293,7 @@ func (in *incarnation) answer(d Death, now time.Time) {
 	default:
 		d.Restarted = true
 		in.deaths.Judge(&d, in.judged(), now)
-		in.out.deaths.Put(key, broker.Txn{If: []broker.Cond{broker.Exists(key)}, Then: []broker.Op{broker.Put(key, d.Encode())}}, now)
+		in.out.deaths.Put(key, d.Rewrite(key), now)
 	}
 }
 
@@ -363,7 +335,7 @@ func (in *incarnation) apart(t *mirror.Task, now time.Time) time.Time {
 	if until := in.deaths.Undecided(t.ID, in.nodes.Revision(), in.deaths.Has); until.After(now) {
 		return until
 	}
-	if until := in.deaths.inherits(t, now); until.After(now) {
+	if until := in.deaths.Inherits(t, in.deaths.Has, now); until.After(now) {
 		return until
 	}
 	at := in.deaths.OpenAt(t.ID, t.Created, now)
@@ -472,8 +444,7 @@ func (in *incarnation) probationStep(now time.Time) {
 		return
 	}
 	others := slices.ContainsFunc(in.fleet.Peers(), func(p schedule.Peer) bool { return p.Closed == "" })
-	excused := in.deaths.Excused(in.config.Name) && in.deaths.Excess(in.config.Name, registeredIn(in.nodes)) < 2
-	if others && now.Before(in.info.Probation) && !excused {
+	if others && now.Before(in.info.Probation) && !in.deaths.excused {
 		return
 	}
 	in.info.Probation = time.Time{}

@@ -62,6 +62,9 @@ type Events struct {
 	// again once it is known which task is to blame, as soon as the node is back. Every node
 	// that is there reports it.
 	Died func(Death)
+	// BroughtBack: this node has made a task runnable again that had been set aside wrongly, as
+	// another one explains the deaths. What its failure skipped stays ended.
+	BroughtBack func(task, culprit string)
 	// TypePaused: a type was paused, or resumed; this node holds so many of its tasks.
 	TypePaused func(taskType string, paused bool, tasks int)
 	// Balanced: tasks are released for other nodes to take.
@@ -188,6 +191,9 @@ func (e Events) withDefaults() Events {
 	if e.Died == nil {
 		e.Died = func(Death) {}
 	}
+	if e.BroughtBack == nil {
+		e.BroughtBack = func(string, string) {}
+	}
 	if e.TypePaused == nil {
 		e.TypePaused = func(string, bool, int) {}
 	}
@@ -253,12 +259,9 @@ func LogEvents(log *slog.Logger) Events {
 		Braked: func(vanished, perSecond int) {
 			log.Warn("most nodes vanished; taking over slowly", "vanished", vanished, "per_second", perSecond)
 		},
-		Died: func(d Death) {
-			if d.Culprit == "" {
-				log.Warn("node died", "node", d.Node, "claims", d.Claims)
-				return
-			}
-			log.Warn("node died; a task is to blame", "node", d.Node, "claims", d.Claims, "task", d.Culprit, "deaths", d.Count)
+		Died: func(d Death) { logDeath(log, d) },
+		BroughtBack: func(task, culprit string) {
+			log.Warn("a task was set aside wrongly and runs again; what its failure skipped stays ended", "task", task, "to_blame", culprit)
 		},
 		TypePaused: func(taskType string, paused bool, tasks int) {
 			log.Info("type paused or resumed", "type", taskType, "paused", paused, "tasks", tasks)
@@ -267,6 +270,14 @@ func LogEvents(log *slog.Logger) Events {
 			log.Info("balancing", "trigger", trigger.String(), "released", released)
 		},
 	}
+}
+
+func logDeath(log *slog.Logger, d Death) {
+	if d.Culprit == "" {
+		log.Warn("node died", "node", d.Node, "claims", d.Claims)
+		return
+	}
+	log.Warn("node died; a task is to blame", "node", d.Node, "claims", d.Claims, "task", d.Culprit, "deaths", d.Count)
 }
 
 // takeovers gathers the tasks that a node takes over, for one line of the log for each

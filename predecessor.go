@@ -68,7 +68,9 @@ func (in *incarnation) predecessor(ctx context.Context, holder *broker.KV) *pred
 // succeed notes which process died under this node's name before, empty for none, and how its
 // claims ended, if nobody else sees it.
 func (in *incarnation) succeed(dead string, p *predecessor) {
-	in.deaths.inherit(dead, time.Now())
+	if dead != "" {
+		in.deaths.Inherit(dead, time.Now())
+	}
 	if p == nil {
 		return
 	}

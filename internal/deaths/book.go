@@ -24,6 +24,8 @@ const (
 	// takes twice as long, up to trialStepMax.
 	trialStep    = 3 * time.Second
 	trialStepMax = 24 * time.Second
+	// startedWithin is when all suspects of a death have been started.
+	startedWithin = returnWithin + 8*trialStepMax // of lostMax, each step starts twice as many
 	// ApartFor is how much longer a node leaves a suspect to others while it tries another
 	// one of the same death. The other nodes take over what a node does not claim in half of
 	// that time, even if they have their share already.
@@ -91,7 +93,9 @@ func (b *Book) Set(recorded []Death, begins bool, created func(task string) brok
 		for i, l := range e.Lost {
 			b.byTask[l.Task] = append(b.byTask[l.Task], listing{in: e, token: l.Token, recent: i < e.Recent})
 		}
-		b.schedule(e, created)
+		if now.Sub(e.seen) < startedWithin {
+			b.schedule(e, created)
+		}
 	}
 }
 
@@ -131,11 +135,15 @@ func (b *Book) schedule(e *entry, created func(task string) broker.Revision) {
 // those of its claims that no other task explains.
 func (b *Book) counting(task string, created broker.Revision, now time.Time) (ls []listing) {
 	for _, l := range b.byTask[task] {
-		if l.token > created && now.Sub(l.in.seen) < Window && !l.in.explained(task) {
+		if l.counts(task, created, now) {
 			ls = append(ls, l)
 		}
 	}
 	return ls
+}
+
+func (l listing) counts(task string, created broker.Revision, now time.Time) bool {
+	return l.token > created && now.Sub(l.in.seen) < Window && !l.in.explained(task)
 }
 
 // counts reports whether a death is certain enough to blame a task for it.
@@ -143,8 +151,8 @@ func (e *entry) counts(now time.Time) bool { return e.Restarted || now.Sub(e.see
 
 // suspicions returns how many deaths followed shortly after a claim of a task.
 func (b *Book) suspicions(task string, created broker.Revision, now time.Time) (n int) {
-	for _, l := range b.counting(task, created, now) {
-		if l.recent {
+	for _, l := range b.byTask[task] {
+		if l.recent && l.counts(task, created, now) {
 			n++
 		}
 	}
@@ -466,6 +474,7 @@ type look struct {
 // the latest first, without those that another task explains.
 func (b *Book) looks(d *Death, place int, of Limits, deaths []*entry, now time.Time) (looks []look) {
 	task := d.Lost[place].Task
+	looks = make([]look, 0, len(deaths)+1)
 	if d.Restarted {
 		looks = append(looks, look{entry: &entry{Death: *d, seen: now}, listed: true, recent: place < d.Recent})
 	}

@@ -57,6 +57,8 @@ type Death struct {
 	Count   int    `json:"count,omitempty"`
 	// Limit is how many deaths set the culprit aside, by its spec.
 	Limit int `json:"limit,omitempty"`
+	// modified is the revision of the record as it was read, zero for one that was not.
+	modified broker.Revision
 }
 
 // Lost is a claim that ended with its node.
@@ -67,11 +69,11 @@ type Lost struct {
 }
 
 // Parse parses the record of a death. It returns false for a value that is none.
-func Parse(node, incarnation string, value []byte) (d Death, ok bool) {
-	if json.Unmarshal(value, &d) != nil || d.At.IsZero() {
+func Parse(node, incarnation string, kv broker.KV) (d Death, ok bool) {
+	if json.Unmarshal(kv.Value, &d) != nil || d.At.IsZero() {
 		return d, false
 	}
-	d.Node, d.Incarnation = node, incarnation
+	d.Node, d.Incarnation, d.modified = node, incarnation, kv.Modified
 	d.Recent = min(max(d.Recent, 0), len(d.Lost))
 	return d, true
 }
@@ -83,6 +85,12 @@ func (d *Death) Encode() []byte {
 		return nil // cannot be: texts, numbers and times
 	}
 	return value
+}
+
+// Rewrite returns the transaction that changes the record, which has a key, if it still is as it
+// was read. If not, whoever finds it wrong changes what it is then.
+func (d *Death) Rewrite(key string) broker.Txn {
+	return broker.Txn{If: []broker.Cond{broker.Modified(key, d.modified)}, Then: []broker.Op{broker.Put(key, d.Encode())}}
 }
 
 // Acquit removes the claims of tasks that did not run.

@@ -447,11 +447,11 @@ func TestSet_ARecordFromBeforeCountsFromItsTimeAndAnotherFromNow(t *testing.T) {
 
 func TestParse_RefusesWhatIsNoRecord(t *testing.T) {
 	for _, value := range []string{"", "x", "{}", `{"at":1}`} {
-		if d, ok := Parse("n", "i", []byte(value)); ok {
+		if d, ok := Parse("n", "i", broker.KV{Value: []byte(value)}); ok {
 			t.Errorf("%s is %+v", value, d)
 		}
 	}
-	d, ok := Parse("n", "i", []byte(`{"at":"2026-03-04T05:06:07Z","recent":7,"node":"other"}`))
+	d, ok := Parse("n", "i", broker.KV{Value: []byte(`{"at":"2026-03-04T05:06:07Z","recent":7,"node":"other"}`)})
 	if !ok || d.Node != "n" || d.Incarnation != "i" || d.Recent != 0 {
 		t.Errorf("%+v, %v", d, ok)
 	}

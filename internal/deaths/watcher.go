@@ -43,6 +43,7 @@ type Watcher struct {
 	ending []mirror.Ended
 	ended  map[string]ended // by task
 	gone   map[broker.SessionID]gone
+	heir   *heir // nil for who has followed no dead process
 }
 
 // mark is the revision of the copy of tasks at a time.

@@ -25,7 +25,7 @@ type Node struct {
 
 	commands map[string]Command
 	// deaths has the records of the node's deaths, by incarnation.
-	deaths map[string][]byte
+	deaths map[string]broker.KV
 }
 
 // Command is a command that waits for its node.
@@ -88,17 +88,17 @@ func (m *Nodes) Gone(name string) (g Gone, ok bool) {
 
 // Deaths yields the records of deaths: the name of the node, the incarnation that died
 // and the record, in no particular order.
-func (m *Nodes) Deaths(yield func(node, incarnation string, value []byte)) {
+func (m *Nodes) Deaths(yield func(node, incarnation string, kv broker.KV)) {
 	for _, n := range m.nodes {
-		for incarnation, value := range n.deaths {
-			yield(n.Name, incarnation, value)
+		for incarnation, kv := range n.deaths {
+			yield(n.Name, incarnation, kv)
 		}
 	}
 }
 
 // HasDeaths reports whether there are records of deaths.
 func (m *Nodes) HasDeaths() (has bool) {
-	m.Deaths(func(string, string, []byte) { has = true })
+	m.Deaths(func(string, string, broker.KV) { has = true })
 	return has
 }
 
@@ -191,7 +191,7 @@ func (m *Nodes) event(e broker.Event) (name string, registration bool) {
 		if e.Deleted {
 			return "", false
 		}
-		n = &Node{Name: p.Name, commands: map[string]Command{}, deaths: map[string][]byte{}}
+		n = &Node{Name: p.Name, commands: map[string]Command{}, deaths: map[string]broker.KV{}}
 		m.nodes[p.Name] = n
 	}
 	switch {
@@ -206,7 +206,7 @@ func (m *Nodes) event(e broker.Event) (name string, registration bool) {
 	case p.Kind == keys.NodeDeath && e.Deleted:
 		delete(n.deaths, p.Incarnation)
 	case p.Kind == keys.NodeDeath:
-		n.deaths[p.Incarnation] = e.KV.Value
+		n.deaths[p.Incarnation] = e.KV
 	case e.Deleted:
 		delete(n.commands, p.Command)
 	default:

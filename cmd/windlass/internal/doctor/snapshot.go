@@ -145,7 +145,7 @@ func (s *snapshot) take(p keys.Parsed, kv broker.KV) (err error) {
 		err = json.Unmarshal(kv.Value, &c)
 		s.paused[p.Name] = c
 	case keys.NodeDeath:
-		d, ok := deaths.Parse(p.Name, p.Incarnation, kv.Value)
+		d, ok := deaths.Parse(p.Name, p.Incarnation, kv)
 		if !ok {
 			return errors.New("no record of a death")
 		}

@@ -3,7 +3,6 @@ package integration_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,8 +10,6 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/statemachine"
 	"github.com/windlass-go/windlass/windlasstest"
 )
@@ -479,13 +476,6 @@ func TestPoison_O02_AProcessThatFollowsADeadOneClaimsNothingBeforeThatIsRecorded
 	})
 }
 
-func (c *cluster) deaths() []windlass.Death {
-	c.t.Helper()
-	deaths, err := c.client.Deaths(c.t.Context())
-	c.must(err)
-	return deaths
-}
-
 func TestFlapping_O03_ANodeThatKeepsDyingIsGivenNothing(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		s := supervise(c, 0, "a", "b", "c")
@@ -512,66 +502,4 @@ func TestFlapping_O03_ANodeThatKeepsDyingIsGivenNothing(t *testing.T) {
 		}
 		c.WaitUntil(windlass.ProbationMax, "it works again", func() bool { return c.nodes()[0].Tasks == 10 })
 	})
-}
-
-// One was convicted by a death that had another reason. Then the task is found that explains
-// the deaths before.
-func TestPoison_O02_WhatWasSetAsideWronglyRunsAgain(t *testing.T) {
-	for _, ended := range []bool{true, false} {
-		t.Run(map[bool]string{true: "it has failed", false: "it has been run again by somebody"}[ended], func(t *testing.T) {
-			inEach(t, func(t *testing.T, c *cluster) {
-				c.join("a")
-				c.join("b")
-				c.Submit(windlass.Submission{ID: "innocent"}, windlass.Submission{ID: "poison"})
-				c.WaitUntil(time.Minute, "they run", c.allRunning(2))
-				space, err := keys.New("test")
-				c.must(err)
-				died := 0
-				die := func(culprit string, lost ...string) {
-					died++
-					d := windlass.Death{At: time.Now(), Claims: len(lost), Recent: len(lost), Restarted: true, Culprit: culprit}
-					if culprit != "" {
-						d.Count, d.Limit = 3, 3
-					}
-					for _, id := range lost {
-						d.Lost = append(d.Lost, windlass.LostClaim{Task: id, Token: broker.Revision(c.task(id).Token)})
-					}
-					_, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put(space.NodeDeath("x", fmt.Sprint(died)), d.Encode())}})
-					c.must(err)
-				}
-				die("", "poison", "innocent")
-				die("", "poison", "innocent")
-				die("innocent", "innocent")
-				c.WaitFor(time.Minute, "innocent", windlass.StatusFailed)
-				if !ended {
-					c.must(c.client.Retry(t.Context(), "innocent"))
-					c.WaitFor(time.Minute, "innocent", windlass.StatusRunning)
-				}
-				starts := c.startsOf("innocent")
-				die("", "poison")
-				die("", "poison")
-				die("poison", "poison")
-				c.WaitFor(time.Minute, "poison", windlass.StatusFailed)
-				c.WaitFor(time.Minute, "innocent", windlass.StatusRunning)
-				c.Advance(20 * time.Second)
-				if again := c.startsOf("innocent") - starts; again != map[bool]int{true: 1}[ended] {
-					t.Errorf("it was started %d times", again)
-				}
-				recorded, err := c.client.Deaths(t.Context())
-				c.must(err)
-				for _, d := range recorded {
-					if d.Culprit == "innocent" {
-						t.Errorf("it is still blamed: %+v", d)
-					}
-				}
-				_, h := c.historyOf("innocent")
-				noted := slices.ContainsFunc(h.Entries, func(e statemachine.HistoryEntry) bool {
-					return strings.HasSuffix(e.Detail, "it was set aside wrongly, as poison explains the deaths")
-				})
-				if noted != ended {
-					t.Errorf("its history says %+v", h.Entries)
-				}
-			})
-		})
-	}
 }
