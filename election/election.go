@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -218,6 +219,29 @@ func (e *Election) Leader(ctx context.Context) (Leadership, error) {
 		return Leadership{}, err
 	}
 	return leadershipOf(queue[0]), nil
+}
+
+// LeaderAlive asks the broker who leads, and returns the answer once that is no process that has
+// died: its session has been renewed since, or it is this candidate, which own says. A process
+// that stands for less than a TTL, and then takes the answer for the work of another, asks this.
+// Run must have been called; the member's session ends that of a dead leader, within the leader's
+// TTL, and the zero Leadership then says that nobody leads. Where the store ends sessions by
+// itself, LeaderAlive returns at once.
+func (e *Election) LeaderAlive(ctx context.Context) (now Leadership, own bool, err error) {
+	m := e.member
+	for asked := broker.Revision(0); ; {
+		queue, _, err := queueOf(ctx, m.config.Broker, m.space, e.name)
+		switch {
+		case err != nil || len(queue) == 0:
+			return Leadership{}, false, err
+		case queue[0].Created == asked || m.owns(queue[0].Session):
+			return leadershipOf(queue[0]), m.owns(queue[0].Session), nil
+		}
+		asked = queue[0].Created
+		if err := session.AwaitRenewal(ctx, m.config.Broker, m.space.Sessions(), queue[0].Session); err != nil {
+			return Leadership{}, false, err
+		}
+	}
 }
 
 // broadcast wakes all that wait for a change. e.mu is held.

@@ -268,6 +268,13 @@ func (m *Member) await(ctx context.Context, report func(error)) *session.Session
 	}
 }
 
+// owns reports whether a session is this member's present one.
+func (m *Member) owns(id broker.SessionID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.session != nil && m.session.ID() == id
+}
+
 // wasOurs reports whether a session was this member's before.
 func (m *Member) wasOurs(id broker.SessionID) bool {
 	m.mu.Lock()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/pause"
+	"github.com/windlass-go/windlass/internal/sessionkey"
 )
 
 // A connection with a session in a folder observes other sessions. The first few
@@ -69,7 +70,7 @@ func (o *observer) look(kvs []broker.KV, now time.Time) found {
 	sessions := map[broker.SessionID]keys{}
 	var order []broker.SessionID
 	for i := range kvs {
-		_, id, name, ok := parseSessionKey(kvs[i].Key)
+		_, id, name, ok := sessionkey.Parse(kvs[i].Key)
 		if !ok {
 			continue
 		}
@@ -77,7 +78,7 @@ func (o *observer) look(kvs []broker.KV, now time.Time) found {
 		if !known {
 			order = append(order, id)
 		}
-		if name == keyLease {
+		if name == sessionkey.Lease {
 			k.lease = &kvs[i]
 		} else {
 			k.pulse = &kvs[i]
@@ -129,21 +130,21 @@ func (o *observer) look(kvs []broker.KV, now time.Time) found {
 // been damaged on its way, so each transaction checks what the listing showed.
 func (o *observer) endings(f found) (txns []broker.Txn) {
 	for _, id := range f.silent {
-		lease, pulse := sessionKey(o.folder, id, keyLease), sessionKey(o.folder, id, keyPulse)
+		lease, pulse := sessionkey.Of(o.folder, id, sessionkey.Lease), sessionkey.Of(o.folder, id, sessionkey.Pulse)
 		txns = append(txns, broker.Txn{
 			If:   []broker.Cond{broker.Modified(pulse, o.sights[id].modified)},
 			Then: []broker.Op{broker.Delete(lease)},
 		})
 	}
 	for _, id := range f.ended {
-		lease, pulse := sessionKey(o.folder, id, keyLease), sessionKey(o.folder, id, keyPulse)
+		lease, pulse := sessionkey.Of(o.folder, id, sessionkey.Lease), sessionkey.Of(o.folder, id, sessionkey.Pulse)
 		txns = append(txns, broker.Txn{
 			If:   []broker.Cond{broker.Exists(pulse), broker.Absent(lease)},
 			Then: []broker.Op{broker.Read(pulse)}, // it stays until the lease is revoked, for other observers
 		})
 	}
 	for _, id := range f.pulseless {
-		lease, pulse := sessionKey(o.folder, id, keyLease), sessionKey(o.folder, id, keyPulse)
+		lease, pulse := sessionkey.Of(o.folder, id, sessionkey.Lease), sessionkey.Of(o.folder, id, sessionkey.Pulse)
 		txns = append(txns, broker.Txn{
 			If:   []broker.Cond{broker.Exists(lease), broker.Absent(pulse)},
 			Then: []broker.Op{broker.PutSession(pulse, nil, id)},
@@ -264,7 +265,7 @@ func (b *Broker) sessionsIn(folder string, own map[broker.SessionID]held, alarme
 	}
 	kvs = whole(kvs)
 	for _, kv := range kvs {
-		if _, id, _, ok := parseSessionKey(kv.Key); ok {
+		if _, id, _, ok := sessionkey.Parse(kv.Key); ok {
 			if _, ours := own[id]; ours {
 				kvs, _, err = broker.Collect(b.life, b, folder)
 				return kvs, true, err

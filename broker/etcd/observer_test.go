@@ -9,6 +9,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/memory"
+	"github.com/windlass-go/windlass/internal/sessionkey"
 )
 
 const testFolder = "/ns/sessions/"
@@ -16,10 +17,10 @@ const testFolder = "/ns/sessions/"
 // session returns the keys of a session in a listing. A revision of zero leaves a key out.
 func session(id broker.SessionID, lease, pulse broker.Revision) (kvs []broker.KV) {
 	if lease != 0 {
-		kvs = append(kvs, broker.KV{Key: sessionKey(testFolder, id, keyLease), Value: []byte("10s"), Modified: lease, Session: id})
+		kvs = append(kvs, broker.KV{Key: sessionkey.Of(testFolder, id, sessionkey.Lease), Value: []byte("10s"), Modified: lease, Session: id})
 	}
 	if pulse != 0 {
-		kvs = append(kvs, broker.KV{Key: sessionKey(testFolder, id, keyPulse), Modified: pulse, Session: id})
+		kvs = append(kvs, broker.KV{Key: sessionkey.Of(testFolder, id, sessionkey.Pulse), Modified: pulse, Session: id})
 	}
 	return kvs
 }
@@ -91,7 +92,7 @@ func TestObserver_S2_AListingThatIsDamagedEndsNobody(t *testing.T) {
 	defer store.Close()
 	b := store.Broker()
 	began := time.Now()
-	write(t, b, session7(keyLease, keyPulse))
+	write(t, b, session7(sessionkey.Lease, sessionkey.Pulse))
 	whole := listing(t, b)
 	for i, kv := range whole {
 		for bit := range 8 * (len(kv.Key) + len(kv.Value)) {
@@ -143,12 +144,12 @@ func TestObserver_EndsNothingThatHasMovedSinceItWasSeen(t *testing.T) {
 		// lease and pulse report whether these keys exist in the end.
 		lease, pulse bool
 	}{
-		{"nothing", session7(keyLease, keyPulse), nil, false, true},
-		{"a renewal", session7(keyLease, keyPulse), session7(keyPulse), true, true},
-		{"a renewal without space", session7(keyLease, keyPulse), []broker.Op{broker.Delete(sessionKey(testFolder, 7, keyPulse))}, true, false},
-		{"its end", session7(keyLease, keyPulse), []broker.Op{broker.DeleteTree(testFolder)}, false, false},
-		{"nothing, without a pulse", session7(keyLease), nil, true, true},
-		{"its end, without a pulse", session7(keyLease), []broker.Op{broker.DeleteTree(testFolder)}, false, false},
+		{"nothing", session7(sessionkey.Lease, sessionkey.Pulse), nil, false, true},
+		{"a renewal", session7(sessionkey.Lease, sessionkey.Pulse), session7(sessionkey.Pulse), true, true},
+		{"a renewal without space", session7(sessionkey.Lease, sessionkey.Pulse), []broker.Op{broker.Delete(sessionkey.Of(testFolder, 7, sessionkey.Pulse))}, true, false},
+		{"its end", session7(sessionkey.Lease, sessionkey.Pulse), []broker.Op{broker.DeleteTree(testFolder)}, false, false},
+		{"nothing, without a pulse", session7(sessionkey.Lease), nil, true, true},
+		{"its end, without a pulse", session7(sessionkey.Lease), []broker.Op{broker.DeleteTree(testFolder)}, false, false},
 	} {
 		store := memory.New()
 		b := store.Broker()
@@ -165,10 +166,10 @@ func TestObserver_EndsNothingThatHasMovedSinceItWasSeen(t *testing.T) {
 		}
 		var there []string
 		for _, kv := range listing(t, b) {
-			_, _, name, _ := parseSessionKey(kv.Key)
+			_, _, name, _ := sessionkey.Parse(kv.Key)
 			there = append(there, name)
 		}
-		if slices.Contains(there, keyLease) != test.lease || slices.Contains(there, keyPulse) != test.pulse {
+		if slices.Contains(there, sessionkey.Lease) != test.lease || slices.Contains(there, sessionkey.Pulse) != test.pulse {
 			t.Errorf("%s: left are %q", test.name, there)
 		}
 		if err := store.Close(); err != nil {
@@ -181,10 +182,10 @@ func TestObserver_EndsNothingThatHasMovedSinceItWasSeen(t *testing.T) {
 func session7(names ...string) (ops []broker.Op) {
 	for _, name := range names {
 		var value []byte
-		if name == keyLease {
+		if name == sessionkey.Lease {
 			value = []byte("10s")
 		}
-		ops = append(ops, broker.Put(sessionKey(testFolder, 7, name), value))
+		ops = append(ops, broker.Put(sessionkey.Of(testFolder, 7, name), value))
 	}
 	return ops
 }
@@ -211,8 +212,8 @@ func listing(t *testing.T, b broker.Broker) []broker.KV {
 
 func TestSessionKeysAreReadAsTheyAreWritten(t *testing.T) {
 	for _, id := range []broker.SessionID{1, 1 << 40, -1} {
-		for _, name := range []string{keyLease, keyPulse} {
-			folder, parsed, part, ok := parseSessionKey(sessionKey(testFolder, id, name))
+		for _, name := range []string{sessionkey.Lease, sessionkey.Pulse} {
+			folder, parsed, part, ok := sessionkey.Parse(sessionkey.Of(testFolder, id, name))
 			if folder != testFolder || parsed != id || part != name || !ok {
 				t.Errorf("%d %s: %q %d %q %t", id, name, folder, parsed, part, ok)
 			}

@@ -3,10 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"fmt"
-	"path"
-	"strconv"
-	"strings"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -14,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/sessionkey"
 )
 
 // etcd does not decide whether a renewed session is alive. A former leader that was frozen
@@ -47,11 +44,6 @@ import (
 // renewal is that of client-go's leader election (kubernetes/client-go 9a8caafa,
 // leaderelection.go).
 const (
-	keyLease = "lease"
-	keyPulse = "pulse"
-)
-
-const (
 	// containerTTL is the TTL of the lease that holds a session's keys: much longer than a
 	// member may be frozen. If nobody ends a session, its keys stay that long.
 	containerTTL = 24 * time.Hour
@@ -67,19 +59,6 @@ type held struct {
 	ttl    time.Duration
 	// leased is when its lease was last renewed.
 	leased time.Time
-}
-
-// sessionKey returns one of a session's own keys.
-func sessionKey(folder string, id broker.SessionID, name string) string {
-	return fmt.Sprintf("%s%016x/%s", folder, uint64(id), name)
-}
-
-// parseSessionKey is the inverse of sessionKey.
-func parseSessionKey(key string) (folder string, id broker.SessionID, name string, ok bool) {
-	dir, name := path.Split(key)
-	folder, hex := path.Split(strings.TrimSuffix(dir, "/"))
-	n, err := strconv.ParseUint(hex, 16, 64)
-	return folder, broker.SessionID(n), name, err == nil && len(hex) == 16 && (name == keyLease || name == keyPulse)
 }
 
 // Grant implements broker.Broker.
@@ -98,8 +77,8 @@ func (b *Broker) Grant(ctx context.Context, folder string, ttl time.Duration) (b
 	session := broker.Session{ID: newLeaseID(), TTL: time.Duration(seconds) * time.Second}
 	keys := func(lease broker.SessionID) []broker.Op {
 		return []broker.Op{
-			broker.PutSession(sessionKey(folder, session.ID, keyLease), []byte(session.TTL.String()), lease),
-			broker.PutSession(sessionKey(folder, session.ID, keyPulse), nil, lease),
+			broker.PutSession(sessionkey.Of(folder, session.ID, sessionkey.Lease), []byte(session.TTL.String()), lease),
+			broker.PutSession(sessionkey.Of(folder, session.ID, sessionkey.Pulse), nil, lease),
 		}
 	}
 	if _, err := broker.CommitOne(ctx, b, broker.Txn{Then: keys(0)}); err != nil {
@@ -111,7 +90,7 @@ func (b *Broker) Grant(ctx context.Context, folder string, ttl time.Duration) (b
 		}
 		return broker.Session{}, err
 	}
-	r, err := broker.CommitOne(ctx, b, broker.Txn{If: []broker.Cond{broker.Exists(sessionKey(folder, session.ID, keyLease))}, Then: keys(session.ID)})
+	r, err := broker.CommitOne(ctx, b, broker.Txn{If: []broker.Cond{broker.Exists(sessionkey.Of(folder, session.ID, sessionkey.Lease))}, Then: keys(session.ID)})
 	if err == nil && !r.OK {
 		err = broker.NewError("grant", folder, broker.ErrUnavailable, errSlow)
 	}
@@ -133,7 +112,7 @@ func (b *Broker) discard(ctx context.Context, folder string, ids ...broker.Sessi
 	for _, id := range ids {
 		if b.revokeLease(ctx, id) == nil {
 			txns = append(txns, broker.Txn{Then: []broker.Op{
-				broker.Delete(sessionKey(folder, id, keyLease)), broker.Delete(sessionKey(folder, id, keyPulse)),
+				broker.Delete(sessionkey.Of(folder, id, sessionkey.Lease)), broker.Delete(sessionkey.Of(folder, id, sessionkey.Pulse)),
 			}})
 		}
 	}
@@ -166,8 +145,8 @@ func (b *Broker) KeepAlive(ctx context.Context, id broker.SessionID) (time.Durat
 
 // renew writes the pulse of a session.
 func (b *Broker) renew(ctx context.Context, folder string, id broker.SessionID) error {
-	lease := sessionKey(folder, id, keyLease)
-	pulse := []byte(sessionKey(folder, id, keyPulse))
+	lease := sessionkey.Of(folder, id, sessionkey.Lease)
+	pulse := []byte(sessionkey.Of(folder, id, sessionkey.Pulse))
 	put := &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: pulse, Lease: int64(id)}}
 	err := b.renewBy(ctx, lease, &pb.RequestOp{Request: put})
 	if errors.Is(err, broker.ErrNoSpace) {
@@ -207,11 +186,11 @@ func (b *Broker) granted(ctx context.Context, id broker.SessionID) (held, error)
 		return held{}, err
 	}
 	for _, key := range answer.Keys {
-		folder, of, _, ok := parseSessionKey(string(key))
+		folder, of, _, ok := sessionkey.Parse(string(key))
 		if !ok || of != id {
 			continue
 		}
-		r, err := broker.CommitOne(ctx, b, broker.Txn{Then: []broker.Op{broker.Read(sessionKey(folder, id, keyLease))}})
+		r, err := broker.CommitOne(ctx, b, broker.Txn{Then: []broker.Op{broker.Read(sessionkey.Of(folder, id, sessionkey.Lease))}})
 		switch {
 		case err != nil:
 			return held{}, err

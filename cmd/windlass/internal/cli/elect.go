@@ -42,6 +42,10 @@ itself is killed or frozen. Then windlass queues up again, at the end, and runs 
 command anew when it leads again; with --once it ends. It also ends when the command
 does, or by a signal, and lets the next one lead at once.
 
+With --wait, another one that leads counts once its session is seen to be renewed,
+which takes up to a fifth of its TTL. If it has died, this one leads when its session
+is over.
+
 With --observe it does not join, but prints who leads, and every change.
 
 The command has no controlling terminal. It inherits the standard input of windlass.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
 	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -30,6 +32,9 @@ var (
 )
 
 const electionTask = "election:"
+
+// leaderLook is the time between two questions who leads.
+const leaderLook = 500 * time.Millisecond
 
 // leading runs the command of "elect" in one term after the other.
 type leading struct {
@@ -98,30 +103,33 @@ func (l *leading) lead(ctx context.Context, e *election.Election) error {
 }
 
 // limitWait gives up the wait for the first term after --wait, once another candidate is
-// known to lead; it waits for that knowledge for another TTL.
+// known to lead that has not died. It waits for that knowledge for another TTL; for the end of
+// a leader that has died, as long as its session lasts.
 func (l *leading) limitWait(ctx context.Context, e *election.Election) {
+	if !pause.For(ctx, l.flags.wait) {
+		return
+	}
 	decide := func(err error) {
 		l.decided.Do(func() {
 			l.giveUp(fmt.Errorf("election %q: not elected within %v: %w", l.flags.name, l.flags.wait, err))
 		})
 	}
-	select {
-	case <-time.After(l.flags.wait):
-	case <-ctx.Done():
-		return
-	}
-	patience, cancel := context.WithTimeout(ctx, l.flags.sessionTTL)
-	defer cancel()
-	for change := range e.Changes(patience) {
-		if change.Leader != "" && change.Leader != l.flags.candidate {
-			decide(errNotElected)
-			return
+	for learned := time.Now(); ctx.Err() == nil && !e.IsLeader(); pause.For(ctx, leaderLook) {
+		asked := time.Now()
+		now, own, err := e.LeaderAlive(ctx)
+		if err == nil && time.Since(asked) > leaderLook {
+			learned = time.Now() // it has waited for a session
 		}
-	}
-	if l.taken.Load() {
-		decide(fmt.Errorf("%w: %q", election.ErrNameTaken, l.flags.candidate))
-	} else {
-		decide(fmt.Errorf("who leads could not be learned: %w", broker.ErrUnavailable))
+		others := err == nil && now.Leader != "" && !own
+		late := time.Since(learned) > l.flags.sessionTTL
+		switch {
+		case (others || late) && l.taken.Load():
+			decide(fmt.Errorf("%w: %q", election.ErrNameTaken, l.flags.candidate))
+		case others:
+			decide(fmt.Errorf("%w: %q", errNotElected, now.Leader))
+		case late:
+			decide(fmt.Errorf("who leads could not be learned: %w", cmp.Or(err, broker.ErrUnavailable)))
+		}
 	}
 }
 

@@ -54,6 +54,10 @@ Without a command the job is claimed for the time of --lease, and printed with t
 token that "tree complete", "tree fail" and "tree release" need. The lease is not
 renewed: when it expires, any node can claim the job.
 
+Without --wait, there is nothing to take once all nodes that run the type are seen to
+renew their sessions, which takes up to a fifth of their TTL. A job of a node that has
+died is taken when its session is over.
+
 A job that is taken away, by a command or because it was lost, is a failure of that
 one job: of several, the others are still worked on. Standard output need not take what
 the command writes for it to be kept by --result.
@@ -132,8 +136,15 @@ const lookAgain = 2 * time.Second
 func (a *app) dequeueDetached(ctx context.Context, c *windlass.Client, f dequeueFlags) error {
 	outliveReaders()
 	d, err := c.DequeueDetached(ctx, f.jobType, f.nodeName, f.lease)
-	if f.wait && errors.Is(err, windlass.ErrEmpty) {
+	switch {
+	case !errors.Is(err, windlass.ErrEmpty):
+	case f.wait:
 		d, err = waitDetached(ctx, c, f)
+	default:
+		if err := a.awaitHolders(ctx, f.jobType); err != nil {
+			return err
+		}
+		d, err = c.DequeueDetached(ctx, f.jobType, f.nodeName, f.lease)
 	}
 	if err != nil {
 		return awaitable(err)

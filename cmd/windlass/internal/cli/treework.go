@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/tree"
@@ -31,6 +32,8 @@ const settleMax = 30 * time.Second
 type jobWorker struct {
 	app      *app
 	flags    dequeueFlags
+	broker   broker.Broker
+	space    keys.Space
 	node     *windlass.Node
 	commands *supervised
 }
@@ -46,11 +49,15 @@ func (a *app) dequeueInto(ctx context.Context, f dequeueFlags) error {
 		return err
 	}
 	outliveReaders()
-	w := &jobWorker{app: a, flags: f, commands: commands}
+	w := &jobWorker{app: a, flags: f, broker: b, commands: commands}
 	log := a.logger(slog.LevelWarn, f.verbose)
 	events := windlass.LogEvents(log)
 	if !f.verbose {
 		events.Errored = nil // this command ends with that error
+	}
+	w.space, err = a.space()
+	if err != nil {
+		return errors.Join(err, b.Close())
 	}
 	w.node, err = windlass.NewNode(windlass.Config{
 		Broker: b, Namespace: a.namespace, Name: f.nodeName, Pulls: []string{f.jobType}, SessionTTL: f.sessionTTL, ShutdownGrace: shutdownGrace(timing),
@@ -70,7 +77,7 @@ func (a *app) dequeueInto(ctx context.Context, f dequeueFlags) error {
 // work takes one job after the other. It returns the error of the first job that failed
 // or was taken away, after all of them; any other error ends it.
 func (w *jobWorker) work(ctx context.Context) error {
-	take := w.node.TryDequeue
+	take := w.tryTake
 	if w.flags.wait {
 		take = w.node.Dequeue
 	}
@@ -96,6 +103,24 @@ func (w *jobWorker) work(ctx context.Context) error {
 		}
 	}
 	return failed
+}
+
+// tryTake takes a job if there is one. What a dead node holds is one as soon as its session is over.
+func (w *jobWorker) tryTake(ctx context.Context, jobType string) (*windlass.Dequeued, error) {
+	job, err := w.node.TryDequeue(ctx, jobType)
+	if !errors.Is(err, windlass.ErrEmpty) {
+		return job, err
+	}
+	gone, err := awaitHolders(ctx, w.broker, w.space, jobType, w.flags.nodeName)
+	switch {
+	case err != nil:
+		return nil, err
+	case !gone:
+		return w.node.TryDequeue(ctx, jobType)
+	}
+	settling, cancel := context.WithTimeoutCause(ctx, settleDeath, windlass.ErrEmpty)
+	defer cancel()
+	return w.node.Dequeue(settling, jobType)
 }
 
 func (w *jobWorker) workOn(ctx context.Context, job *windlass.Dequeued) error {

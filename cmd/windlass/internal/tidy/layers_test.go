@@ -16,13 +16,13 @@ import (
 var layers = map[string][]string{
 	// Vocabulary and the pure parts.
 	"broker": {}, "statemachine": {"internal/stored"}, "placement": {"internal/heap"}, "internal/heap": {},
-	"internal/shorten": {}, "internal/changes": {}, "internal/keys": {"internal/shorten"}, "internal/depend": {"internal/shorten"}, "internal/clock": {}, "cmd/windlass/internal/cgroup": {}, "internal/runner": {}, "internal/stored": {}, "internal/pause": {}, "internal/meter": {},
+	"internal/shorten": {}, "internal/changes": {}, "internal/keys": {"internal/shorten"}, "internal/depend": {"internal/shorten"}, "internal/clock": {}, "cmd/windlass/internal/cgroup": {}, "internal/runner": {}, "internal/stored": {}, "internal/pause": {}, "internal/meter": {}, "internal/sessionkey": {"broker"},
 	// Adapters, which do not know each other.
 	"broker/brokertest":                        {"broker"},
 	"broker/memory":                            {"broker"},
 	"broker/faulty":                            {"broker", "broker/internal/batches", "internal/pause"},
 	"broker/internal/batches":                  {"broker"},
-	"broker/etcd":                              {"broker", "broker/internal/batches", "broker/etcd/internal/zaplog", "internal/pause"},
+	"broker/etcd":                              {"broker", "broker/internal/batches", "broker/etcd/internal/zaplog", "internal/pause", "internal/sessionkey"},
 	"broker/etcd/embedded/internal/drivertest": {},
 	"broker/etcd/embedded":                     {"broker", "broker/etcd", "broker/etcd/internal/zaplog"},
 	"broker/etcd/internal/zaplog":              {},
@@ -31,7 +31,7 @@ var layers = map[string][]string{
 	"broker/zookeeper/zktest":                  {},
 	"internal/zksuite":                         {"broker", "broker/zookeeper", "broker/zookeeper/zktest"},
 	// Machinery.
-	"session":           {"broker", "internal/clock", "internal/pause"},
+	"session":           {"broker", "internal/clock", "internal/pause", "internal/sessionkey"},
 	"internal/mirror":   {"broker", "internal/depend", "internal/keys", "internal/pause"},
 	"internal/kind":     {"broker", "placement", "internal/keys", "internal/depend", "internal/mirror"},
 	"internal/schedule": {"broker", "placement", "internal/depend", "internal/heap", "internal/kind", "internal/mirror"},
