@@ -132,14 +132,19 @@ func (e *Election) requestStop() *candidacy {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.isRunning() {
-		e.current.stopped = time.Now()
-		e.current.cancel(ErrStopped)
-		if e.attempt != nil {
-			e.attempt.cancel(ErrStopped)
-		}
-		e.broadcast()
+		e.stopCurrent()
 	}
 	return e.current
+}
+
+// stopCurrent stops the candidacy, which is running. e.mu is held.
+func (e *Election) stopCurrent() {
+	e.current.stopped = time.Now()
+	e.current.cancel(ErrStopped)
+	if e.attempt != nil {
+		e.attempt.cancel(ErrStopped)
+	}
+	e.broadcast()
 }
 
 // Resign gives up the place in the queue, even the first, and joins again at the end.

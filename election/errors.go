@@ -27,9 +27,9 @@ var (
 	ErrNoLeader = errors.New("nobody leads")
 	// ErrNameTaken: another live session is a candidate with this name.
 	ErrNameTaken = errors.New("the candidate name is taken by another session")
-	// ErrTwice: something that can exist only once at a time exists already: a second
-	// Run of a member, a second Election of one name on it, a second Lead.
-	ErrTwice = errors.New("it exists already")
+	// ErrTwice: there can be only one of something: a second Run of a member, a second
+	// Election of one name on it, a second Lead.
+	ErrTwice = errors.New("there can be only one")
 	// ErrLayout: the namespace's layout is newer than this version supports.
 	ErrLayout = layout.ErrLayout
 	// ErrAbandoned: a function still ran as leader when its session's hard deadline had

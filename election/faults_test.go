@@ -283,10 +283,21 @@ func TestLead_EndsWithItsFunctionItsContextOrTheElection(t *testing.T) {
 		enough := errors.New("enough")
 		before := c.term(e)
 		c.wantErr("a function that returns", e.Lead(c.Context(), func(context.Context, Term) error { return enough }), enough)
+		c.wantLine("e")
+		c.wantErr("after it has left", e.Lead(c.Context(), func(context.Context, Term) error { return nil }), ErrStopped)
+		c.sleep(time.Minute)
+		c.wantLine("e")
+		c.check(e.Start())
 		c.sleep(time.Second)
 		if after := c.term(e); after.Token <= before.Token {
 			c.Error("the leadership was not given up")
 		}
+		var invalid *ConfigError
+		if err := e.Lead(c.Context(), nil); !errors.As(err, &invalid) || invalid.Field != "run" {
+			c.Errorf("without a function: %v", err)
+		}
+		c.wantLine("e")
+		c.check(e.Start())
 		ctx, cancel := context.WithTimeoutCause(c.Context(), time.Second, enough)
 		defer cancel()
 		err := e.Lead(ctx, func(ctx context.Context, _ Term) error {
@@ -297,6 +308,9 @@ func TestLead_EndsWithItsFunctionItsContextOrTheElection(t *testing.T) {
 		if !errors.Is(err, enough) {
 			c.Errorf("a context that ends: %v", err)
 		}
+		c.sleep(time.Second)
+		c.wantLine("e")
+		c.check(e.Start())
 		led := make(chan error)
 		go func() {
 			led <- e.Lead(c.Context(), func(ctx context.Context, _ Term) error { <-ctx.Done(); return context.Cause(ctx) })

@@ -57,20 +57,25 @@ func (t *term) holds() bool {
 // session's grace to do so, in which Term.Holds may still hold. It is never run twice
 // at once, and the entry is kept until it has returned.
 //
-// If the function returns or panics while it leads, the leadership is given up. After a
-// return, Lead returns the function's error. An error of the function's own after its
-// term had ended also ends Lead; ErrNotLeader, for a write that was refused, does not
-// count as its own.
+// Nothing leads while nobody works: Lead stops the election before it returns, like Stop,
+// whatever the reason, a panic of the function included. To stand again, call Start and
+// Lead again. If the function returns while it leads, Lead returns its error. An error of
+// the function's own after its term had ended also ends Lead; ErrNotLeader, for a write
+// that was refused, does not count as its own.
 func (e *Election) Lead(ctx context.Context, run func(ctx context.Context, term Term) error) error {
 	select {
 	case e.leads <- struct{}{}:
 	default:
-		return fmt.Errorf("lead in election %q: %w", e.name, ErrTwice)
+		return fmt.Errorf("lead in election %q: another call of Lead has not returned: %w", e.name, ErrTwice)
 	}
 	defer func() { <-e.leads }()
 	e.mu.Lock()
 	cd := e.current
 	e.mu.Unlock()
+	defer e.leave(ctx, cd)
+	if run == nil {
+		return &ConfigError{"run", errors.New("is required")}
+	}
 	for {
 		t, err := e.enter(ctx, cd)
 		if err != nil {
@@ -83,10 +88,28 @@ func (e *Election) Lead(ctx context.Context, run func(ctx context.Context, term 
 			e.cancelAttempt(t.attempt, ErrResigned)
 			return context.Cause(ctx)
 		case cause == nil:
-			return errors.Join(err, e.resign(ctx, t.attempt))
+			e.cancelAttempt(t.attempt, ErrResigned)
+			return err
 		case err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, cause) && !errors.Is(err, ErrNotLeader):
 			return err
 		}
+	}
+}
+
+// leave stops a candidacy whose Lead returns, and waits until others can lead, unless ctx ends.
+func (e *Election) leave(ctx context.Context, cd *candidacy) {
+	e.mu.Lock()
+	running := cd != nil && e.current == cd && e.isRunning()
+	if running {
+		e.stopCurrent()
+	}
+	e.mu.Unlock()
+	if !running {
+		return
+	}
+	select {
+	case <-cd.left:
+	case <-ctx.Done():
 	}
 }
 

@@ -95,7 +95,10 @@ func (l *leading) lead(ctx context.Context, e *election.Election) error {
 			return ctx.Err()
 		case errors.Is(err, errCommandEnded):
 			return nil
-		case is[leadershipError](err) && !l.flags.once: // it stands again already
+		case is[leadershipError](err) && !l.flags.once: // it stands again
+			if err := e.Start(); err != nil {
+				return err
+			}
 		default:
 			return err
 		}
