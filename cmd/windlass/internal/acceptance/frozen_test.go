@@ -48,3 +48,27 @@ func TestNodes_M16_AStoppedNodeWaitsForCommandsThatAreSlowToEnd(t *testing.T) {
 	}
 	f.took("all tasks run elsewhere", stopped, f.waitAllRun(tasks))
 }
+
+// Node and supervisor are frozen together, as by "pkill -STOP -f windlass", and their commands are not.
+// The guard of the commands, which has another name, keeps the deadline.
+func TestNodes_X01_ANodeThatIsFrozenWithItsSupervisorRunsNothingPastItsDeadline(t *testing.T) {
+	const tasks = 10
+	f := newFleet(t, "n1", "n2")
+	f.submit("t", tasks, forever)
+	f.waitAllRun(tasks)
+	f.waitQuiet(tasks)
+	before := f.incarnation("n1")
+	supervisor, guard := helpersOf(f.nodes["n1"].cmd.Process.Pid)
+	if supervisor == 0 || guard == 0 {
+		t.Fatalf("the supervisor of the node is process %d, the guard %d", supervisor, guard)
+	}
+	stopped := f.signal(f.nodes["n1"], syscall.SIGSTOP)
+	must(t, syscall.Kill(supervisor, syscall.SIGSTOP))
+	f.goneInTime("frozen with its supervisor", stopped, f.waitNoneOf("n1"))
+	f.took("all tasks run elsewhere", stopped, f.waitAllRun(tasks, "n1"))
+	must(t, syscall.Kill(supervisor, syscall.SIGCONT))
+	f.signal(f.nodes["n1"], syscall.SIGCONT)
+	f.waitReturn("n1", before)
+	f.recovered(tasks)
+	f.noneExited()
+}

@@ -152,6 +152,24 @@ func (g *Group) Kill() error {
 	return err
 }
 
+// KillBelow kills all processes in the groups below the one in a folder, and none of its own.
+func KillBelow(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, entry := range entries {
+		if !entry.IsDir() {
+			continue
+		}
+		e := os.WriteFile(filepath.Join(dir, entry.Name(), "cgroup.kill"), []byte("1"), 0)
+		if e != nil && !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, unix.ENODEV) {
+			err = errors.Join(err, fmt.Errorf("kill group %s: %w", entry.Name(), e))
+		}
+	}
+	return err
+}
+
 // Alive reports whether a process other than a zombie is in the group or in one below it.
 func (g *Group) Alive() (bool, error) {
 	events, err := os.ReadFile(g.file("cgroup.events"))

@@ -51,3 +51,6 @@ func (*Group) End(time.Duration) error { return ErrUnavailable }
 
 // Sweep does nothing.
 func Sweep(time.Duration) error { return nil }
+
+// KillBelow kills nothing.
+func KillBelow(string) error { return ErrUnavailable }

@@ -29,6 +29,8 @@
 //     reports ErrSupervisorLost; the next Run has a fresh one. If the node is frozen or
 //     dead too, the programs themselves still die with the supervisor (death signal),
 //     and the guard ends what they had started.
+//   - When node and supervisor are frozen together, the guard ends all runs 100 ms after
+//     the hard deadline.
 //   - Where the node may make control groups of version 2, every run has one, and only
 //     root can move a process out of it. Start ends the groups of supervisors that died
 //     with their node and their guard.
@@ -56,6 +58,8 @@
 //     it wakes. A process that a root command gave to another user loses its death
 //     signal. A fork bomb can outrun the walks until the run is killed, and some of it
 //     even then: a cgroup around the node prevents that.
+//   - A guard that is frozen with node and supervisor ends nothing before one of the
+//     three goes on.
 //   - Without control groups (Ungrouped) the processes that a program had started
 //     outlive a node and supervisor that die together. A process that left its group,
 //     lost its parents and cleared its environment then visibly belongs to no run. If

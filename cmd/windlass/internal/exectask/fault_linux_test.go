@@ -216,6 +216,26 @@ func TestNothing_X01_SurvivesItsNodeAndSupervisorHoweverTheyDie(t *testing.T) {
 	}
 }
 
+// Nobody but the guard is left to keep the deadline.
+func TestNothing_X01_OutlivesTheDeadlineWhileNodeAndSupervisorAreFrozen(t *testing.T) {
+	grouped(t)
+	for range 5 {
+		const hard = time.Second
+		m := marker()
+		began := time.Now()
+		node, supervisor := startNode(t, nodePlan{Stop: hard / 2, Hard: hard, Script: detached(m)})
+		sleeping(t, m, 4)
+		_ = syscall.Kill(supervisor, syscall.SIGSTOP)
+		_ = node.Signal(syscall.SIGSTOP)
+		if frozen := time.Since(began); frozen > hard/2 {
+			t.Logf("frozen after %v, which may be too late to show anything", frozen)
+		}
+		vanishes(t, m, hard+slack)
+		_ = syscall.Kill(supervisor, syscall.SIGCONT)
+		_ = node.Signal(syscall.SIGCONT)
+	}
+}
+
 func TestStart_X02_EndsWhatIsLeftOfANodeThatDiedWithAllThatGuardsIt(t *testing.T) {
 	grouped(t)
 	m := marker()

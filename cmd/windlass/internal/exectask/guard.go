@@ -1,6 +1,7 @@
 package exectask
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -8,8 +9,10 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/windlass-go/windlass/cmd/windlass/internal/cgroup"
+	"github.com/windlass-go/windlass/internal/clock"
 )
 
 // groupName is the variable with a supervisor's group. guardName makes a process the guard
@@ -27,8 +30,8 @@ const (
 )
 
 // guard is a process in a supervisor's group that ends the runs when supervisor and node
-// are both dead, since other nodes may then start the tasks. Its name differs from theirs,
-// so that no pkill ends all three.
+// are both dead, or when both are frozen and the deadline passes, since other nodes may then
+// start the tasks. Its name differs from theirs, so that no pkill ends all three.
 type guard struct {
 	cmd      *exec.Cmd
 	lifeline *os.File // the supervisor's end
@@ -58,10 +61,92 @@ func startGuard(g *cgroup.Group, cfg Config) (*guard, error) {
 	return &guard{cmd, lifeline}, nil
 }
 
+const (
+	// guardLate is how long after the hard deadline the guard ends what the supervisor should
+	// have: less than the slack of a session.
+	guardLate = 100 * time.Millisecond
+	// guardTick bounds how late it notices that the machine was suspended.
+	guardTick = time.Second
+	// guardQuiet is how long it has had no news by then. A guard that was frozen has old ones to
+	// read, and the supervisor sends it the last one within a tick.
+	guardQuiet = 3 * tick
+)
+
+// holdDeadline ends the runs whenever their deadline has passed, until no process has the other
+// end of the lifeline.
+func holdDeadline(news io.Reader, clocks clock.Clock, end func() error) {
+	inbound := make(chan message)
+	go read(news, inbound)
+	var until *deadline
+	var heard time.Duration // when the last news came, by Boot
+	for {
+		wait := guardTick
+		if until != nil {
+			now := clocks.Read()
+			until.look(now)
+			switch due := max(min(until.Hard, never-guardLate)+guardLate, heard+guardQuiet); {
+			case now.Boot < due:
+				wait = min(wait, due-now.Boot)
+			default:
+				if err := end(); err != nil {
+					fmt.Fprintln(os.Stderr, err)
+				}
+			}
+		}
+		select {
+		case m, open := <-inbound:
+			if !open {
+				return
+			}
+			if m.Until != nil {
+				until, heard = m.Until, clocks.Read().Boot
+			}
+		case <-time.After(wait):
+		}
+	}
+}
+
+// lifeline is the supervisor's end of the pipe to its guard. A guard that is frozen does not block
+// the supervisor: what does not fit is sent later, of several deadlines the last.
+type lifeline struct {
+	fd     int
+	unsent []byte
+}
+
+func newLifeline() (*lifeline, error) {
+	if err := syscall.SetNonblock(lifelineFD, true); err != nil {
+		return nil, fmt.Errorf("the pipe to the guard of commands: %w", err)
+	}
+	return &lifeline{fd: lifelineFD}, nil
+}
+
+// tell sends a deadline.
+func (l *lifeline) tell(until deadline) {
+	if l == nil {
+		return
+	}
+	frame, err := encode(message{Kind: kindDeadline, Until: &until})
+	if err != nil {
+		return // cannot be: three numbers
+	}
+	l.unsent = frame
+	l.flush()
+}
+
+// flush sends what did not fit. So little is written whole or not at all.
+func (l *lifeline) flush() {
+	if l == nil || l.unsent == nil {
+		return
+	}
+	if _, err := syscall.Write(l.fd, l.unsent); !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.EINTR) {
+		l.unsent = nil // it has it, or is dead
+	}
+}
+
 // guardMain runs a guard and returns the process's exit code.
 func guardMain(dir string) int {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
-	_, _ = io.Copy(io.Discard, os.Stdin) // until no process has the other end
+	holdDeadline(os.Stdin, clock.Machine, func() error { return cgroup.KillBelow(dir) })
 	all, err := cgroup.Open(dir)
 	if err != nil {
 		return 0 // the node has ended it

@@ -23,6 +23,7 @@ type loop struct {
 	leaders *leaders
 	out     *outbox
 	group   *cgroup.Group // parent of the runs' groups, nil for none
+	guard   *lifeline     // to the guard of the group, nil for none
 	self    proc          // this process, by which a child is known before its exec
 
 	runsMax int
@@ -46,9 +47,10 @@ type loop struct {
 	chld    chan os.Signal
 }
 
-func newLoop(group *cgroup.Group) (*loop, error) {
+func newLoop(group *cgroup.Group, guard *lifeline) (*loop, error) {
 	l := &loop{
 		group:   group,
+		guard:   guard,
 		leaders: newLeaders(),
 		out:     newOutbox(),
 		self:    identity(),
@@ -116,6 +118,7 @@ func (l *loop) run() {
 
 // step does what is due.
 func (l *loop) step(at clock.Reading) {
+	l.guard.flush() // before anything starts
 	if l.known {
 		l.until.look(at)
 	}
@@ -176,6 +179,7 @@ func (l *loop) receive(m message) {
 	case kindDeadline:
 		if m.Until != nil {
 			l.known, l.until = true, *m.Until
+			l.guard.tell(l.until)
 		}
 	case kindSample:
 		if r := l.runs[m.Run]; r != nil {

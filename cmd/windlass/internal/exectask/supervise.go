@@ -49,12 +49,16 @@ func supervise(fd int) error {
 	signal.Notify(ignored, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
 
 	var group *cgroup.Group
+	var guard *lifeline
 	if dir := os.Getenv(groupName); dir != "" {
 		group = cgroup.Inherit(groupFD, dir)
 		syscall.CloseOnExec(groupFD)
 		syscall.CloseOnExec(lifelineFD)
+		if guard, err = newLifeline(); err != nil {
+			return err
+		}
 	}
-	l, err := newLoop(group)
+	l, err := newLoop(group, guard)
 	if err != nil {
 		return err
 	}

@@ -118,6 +118,7 @@ var goStatements = map[string]string{
 	"cmd/windlass/internal/cli/survived.go":       "a write to a disk that may hang, for which neither a node nor the end of its process waits",
 	"cmd/windlass/internal/cli/streams.go":        "a write to standard output that nobody reads, which nothing can interrupt",
 	"cmd/windlass/internal/exectask/supervise.go": "the supervisor's own loops, which end with its process",
+	"cmd/windlass/internal/exectask/guard.go":     "reads the pipe of a guard, which ends with its process",
 	"cmd/windlass/internal/exectask/loop.go":      "as above",
 	"cmd/windlass/internal/exectask/walk.go":      "as above",
 	"cmd/windlass/internal/exectask/link.go":      "the two ends of the socket to a supervisor, and its process",
