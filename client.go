@@ -18,7 +18,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
-	"github.com/windlass-go/windlass/internal/pause"
+	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -161,55 +161,6 @@ func (c *Client) deletion(ctx context.Context, id string, note bool) (txn broker
 		}
 	}
 	return txn, found, nil
-}
-
-// persist commits a transaction that can take effect only once, and retries while its
-// outcome is unknown. maybe is true if an attempt before the last one may have been
-// applied.
-func (c *Client) persist(ctx context.Context, txn broker.Txn) (r broker.Result, maybe bool, err error) {
-	for attempt := 1; ; attempt++ {
-		r, err = broker.CommitOne(ctx, c.broker, txn)
-		if err == nil || !broker.MaybeApplied(err) || !pauseAfter(ctx, err, attempt) {
-			return r, maybe, err
-		}
-		maybe = true
-	}
-}
-
-// Limits of retries while an outcome is unknown.
-const (
-	attemptsMax  = 5
-	attemptPause = 100 * time.Millisecond
-)
-
-// grant grants a session, and tries again while the outcome is unknown: a session that nobody
-// knows of runs out by itself.
-func (c *Client) grant(ctx context.Context, ttl time.Duration) (granted broker.Session, err error) {
-	for attempt := 1; ; attempt++ {
-		granted, err = c.broker.Grant(ctx, "", ttl)
-		if err == nil || !pauseAfter(ctx, err, attempt) {
-			return granted, err
-		}
-	}
-}
-
-// revokeMax limits how long a caller that is done waits for the end of its session,
-// which would otherwise expire.
-const revokeMax = 5 * time.Second
-
-func (c *Client) revoke(ctx context.Context, id broker.SessionID) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeMax)
-	defer cancel()
-	_ = c.broker.Revoke(ctx, id) // it runs out by itself
-}
-
-// pauseAfter pauses before a retry. It returns false if there should be none.
-func pauseAfter(ctx context.Context, err error, attempt int) bool {
-	if attempt >= attemptsMax || ctx.Err() != nil || !broker.MaybeApplied(err) && !broker.Temporary(err) {
-		return false
-	}
-	pause.For(ctx, time.Duration(attempt)*attemptPause)
-	return true
 }
 
 // Send sends a command to a node, which carries its commands out in the order in which
@@ -370,7 +321,15 @@ func (c *Client) Task(ctx context.Context, id string) (TaskDetail, error) {
 	if !ok {
 		return TaskDetail{}, fmt.Errorf("task %q: %w", id, ErrNotFound)
 	}
-	return detail(info, r.Reads), nil
+	d := detail(info, r.Reads)
+	if owner := r.Reads[2]; owner != nil && owner.Session != 0 {
+		renewals, err := session.ReadRenewals(ctx, c.broker, c.space.Sessions(), owner.Session)
+		if err != nil {
+			return TaskDetail{}, fmt.Errorf("task %q: see whether its holder is renewed: %w", id, err)
+		}
+		d.Silent = silent(renewals, owner.Session)
+	}
+	return d, nil
 }
 
 // detail adds the fields that are read for one task at a time only.
@@ -435,6 +394,11 @@ type NodeStatus struct {
 	ShortLived []string `json:"short_lived,omitempty"`
 	// A Returning node is being stopped and intends to come back.
 	Returning bool `json:"returning,omitempty"`
+	// Silent is for how long its session has not been renewed, as a duration such as "25s", if
+	// that is longer than its TTL: its process is dead or cut off, and nobody has ended the session
+	// yet. It is judged by the clocks of two machines, and empty on a store that ends sessions by
+	// itself.
+	Silent string `json:"silent,omitempty"`
 	// Probation is set while the node is given nothing because it has died repeatedly:
 	// until then, or until no other node takes tasks.
 	Probation  time.Time `json:"probation,omitzero"`
@@ -469,11 +433,25 @@ func (c *Client) Nodes(ctx context.Context) ([]NodeStatus, error) {
 	}
 	tasks := mirror.NewTasks(c.space, mirror.Keep{})
 	tasks.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
+	renewals, err := session.ReadRenewals(ctx, c.broker, c.space.Sessions())
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: see who is renewed: %w", err)
+	}
 	list := []NodeStatus{}
 	for _, n := range nodes.Registered() {
-		list = append(list, nodeStatus(n, tasks.Owned(n.Name)))
+		s := nodeStatus(n, tasks.Owned(n.Name))
+		s.Silent = silent(renewals, n.Session)
+		list = append(list, s)
 	}
 	return list, nil
+}
+
+// silent says for how long a session has not been renewed, empty for one that was.
+func silent(renewals session.Renewals, id broker.SessionID) string {
+	if d := renewals.Silent(id, time.Now()); d > 0 {
+		return d.String()
+	}
+	return ""
 }
 
 // NodeChange is a node that joined or changed, or that is gone.

@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/internal/schedule"
 	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/session"
@@ -141,6 +142,55 @@ func (c *Client) change(ctx context.Context, op broker.Op, attempt, besides stri
 		maybeDeleted = maybeDeleted || maybe // if not, another change refused it
 	}
 	return nil, errors.New("it changes too often")
+}
+
+// persist commits a transaction that can take effect only once, and retries while its
+// outcome is unknown. maybe is true if an attempt before the last one may have been
+// applied.
+func (c *Client) persist(ctx context.Context, txn broker.Txn) (r broker.Result, maybe bool, err error) {
+	for attempt := 1; ; attempt++ {
+		r, err = broker.CommitOne(ctx, c.broker, txn)
+		if err == nil || !broker.MaybeApplied(err) || !pauseAfter(ctx, err, attempt) {
+			return r, maybe, err
+		}
+		maybe = true
+	}
+}
+
+// Limits of retries while an outcome is unknown.
+const (
+	attemptsMax  = 5
+	attemptPause = 100 * time.Millisecond
+)
+
+// grant grants a session, and tries again while the outcome is unknown: a session that nobody
+// knows of runs out by itself.
+func (c *Client) grant(ctx context.Context, ttl time.Duration) (granted broker.Session, err error) {
+	for attempt := 1; ; attempt++ {
+		granted, err = c.broker.Grant(ctx, "", ttl)
+		if err == nil || !pauseAfter(ctx, err, attempt) {
+			return granted, err
+		}
+	}
+}
+
+// revokeMax limits how long a caller that is done waits for the end of its session,
+// which would otherwise expire.
+const revokeMax = 5 * time.Second
+
+func (c *Client) revoke(ctx context.Context, id broker.SessionID) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeMax)
+	defer cancel()
+	_ = c.broker.Revoke(ctx, id) // it runs out by itself
+}
+
+// pauseAfter pauses before a retry. It returns false if there should be none.
+func pauseAfter(ctx context.Context, err error, attempt int) bool {
+	if attempt >= attemptsMax || ctx.Err() != nil || !broker.MaybeApplied(err) && !broker.Temporary(err) {
+		return false
+	}
+	pause.For(ctx, time.Duration(attempt)*attemptPause)
+	return true
 }
 
 // Cordons returns the cordons of all nodes, by node, those that are away included.

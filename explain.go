@@ -108,6 +108,10 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 	target := s.target(t, now)
 	e.Nodes, e.Cycle = s.verdicts(t, target), s.cycle(t)
 	s.explain(&e, t, target, now)
+	if detail.Silent != "" {
+		e.Why = fmt.Sprintf("%s holds it, and has not renewed its session for %s: it is dead or cut off, and nobody has ended its session yet. "+
+			"A node does that once it has been there for a session TTL", detail.Node, detail.Silent)
+	}
 	if p := s.paused(detail.Type); p != nil {
 		why := e.Why
 		if e.Why = p.why(); detail.State == nil || !detail.State.TypePaused {

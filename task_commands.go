@@ -477,7 +477,8 @@ func (c *Client) carriedOut(ctx context.Context, sent SentCommand) (TaskDetail, 
 	return d, nil // it changed nothing
 }
 
-// Wait waits until a task has one of the statuses, and then returns it. If the task
+// Wait waits until a task has one of the statuses, and then returns it. What a node holds
+// that is silent (TaskDetail.Silent) has none. If the task
 // ends with another status, Wait returns a *FinishedError; if it is deleted,
 // ErrNotFound.
 func (c *Client) Wait(ctx context.Context, id string, statuses ...Status) (TaskDetail, error) {
@@ -491,6 +492,8 @@ func (c *Client) Wait(ctx context.Context, id string, statuses ...Status) (TaskD
 		switch {
 		case err != nil:
 			return false, err
+		case d.Silent != "": // what its holder last said of it need not be so any more
+			return false, nil
 		case (Filter{Statuses: statuses}).Matches(d.TaskInfo):
 			return true, nil
 		case statemachine.State(d.Status).Terminal():

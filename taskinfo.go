@@ -121,6 +121,9 @@ type TaskDetail struct {
 	Result json.RawMessage `json:"result"`
 	// Command is the command that was sent to it and is not carried out yet.
 	Command *statemachine.Command `json:"command,omitempty"`
+	// Silent is for how long the holder of the task has not renewed its session; see
+	// NodeStatus.Silent.
+	Silent string `json:"silent,omitempty"`
 }
 
 // Filter selects tasks. The zero value selects all.

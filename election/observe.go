@@ -9,9 +9,11 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"time"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/session"
 )
 
 // resignation is the value of an entry whose candidate is asked to give up. Other
@@ -133,6 +135,10 @@ type CandidateInfo struct {
 	Session broker.SessionID
 	// Resigning is true if the candidate was asked to give up.
 	Resigning bool
+	// Silent is for how long the session has not been renewed, if that is longer than its TTL:
+	// the candidate is dead or cut off, and nobody has ended the session yet. It is judged by the
+	// clocks of two machines, and zero on a store that ends sessions by itself. Only List sets it.
+	Silent time.Duration
 }
 
 // ElectionInfo is one election.
@@ -153,10 +159,18 @@ func List(ctx context.Context, b broker.Broker, namespace string) ([]ElectionInf
 	if err != nil {
 		return nil, err
 	}
-	queues := queuesOf(space, all)
+	renewals, err := session.ReadRenewals(ctx, b, space.Sessions())
+	if err != nil {
+		return nil, err
+	}
+	queues, now := queuesOf(space, all), time.Now()
 	var infos []ElectionInfo
 	for _, name := range slices.Sorted(maps.Keys(queues)) {
-		infos = append(infos, queues.info(space, name))
+		info := queues.info(space, name)
+		for i := range info.Candidates {
+			info.Candidates[i].Silent = renewals.Silent(info.Candidates[i].Session, now)
+		}
+		infos = append(infos, info)
 	}
 	return infos, nil
 }

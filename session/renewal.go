@@ -38,11 +38,7 @@ func AwaitRenewal(ctx context.Context, b broker.Broker, folder string, ids ...br
 // of the renewals that were seen first.
 func notRenewed(ctx context.Context, b broker.Broker, folder string, ids []broker.SessionID, seen map[broker.SessionID]broker.Revision) (left []broker.SessionID, err error) {
 	for some := range slices.Chunk(ids, broker.TxnOpsMax/2) {
-		var reads []broker.Op
-		for _, id := range some {
-			reads = append(reads, broker.Read(sessionkey.Of(folder, id, sessionkey.Lease)), broker.Read(sessionkey.Of(folder, id, sessionkey.Pulse)))
-		}
-		r, err := broker.CommitOne(ctx, b, broker.Txn{Then: reads})
+		r, err := broker.CommitOne(ctx, b, broker.Txn{Then: readsOf(folder, some)})
 		if err != nil {
 			return nil, err
 		}
@@ -59,4 +55,79 @@ func notRenewed(ctx context.Context, b broker.Broker, folder string, ids []broke
 		}
 	}
 	return left, nil
+}
+
+// Renewals are the last renewals of the sessions in a folder, as far as the store shows them: one
+// that ends sessions by itself has none.
+type Renewals map[broker.SessionID]Renewal
+
+// Renewal is the last renewal of a session.
+type Renewal struct {
+	// At is when it was sent, by the clock of the session's process; zero if that is not known.
+	At time.Time
+	// TTL is that of the session.
+	TTL time.Duration
+}
+
+// clocksApart is by how much the clocks of two machines may differ.
+const clocksApart = 5 * time.Second
+
+// ReadRenewals reads the renewals of some sessions, or of all without any.
+func ReadRenewals(ctx context.Context, b broker.Broker, folder string, ids ...broker.SessionID) (Renewals, error) {
+	all := Renewals{}
+	if len(ids) == 0 {
+		kvs, _, err := broker.Collect(ctx, b, folder)
+		for i := range kvs {
+			all.read(&kvs[i])
+		}
+		return all, err
+	}
+	for some := range slices.Chunk(ids, broker.TxnOpsMax/2) {
+		r, err := broker.CommitOne(ctx, b, broker.Txn{Then: readsOf(folder, some)})
+		if err != nil {
+			return nil, err
+		}
+		for _, kv := range r.Reads {
+			all.read(kv)
+		}
+	}
+	return all, nil
+}
+
+// read adds what a session's key says.
+func (r Renewals) read(kv *broker.KV) {
+	if kv == nil {
+		return
+	}
+	_, id, name, ok := sessionkey.Parse(kv.Key)
+	if !ok {
+		return
+	}
+	last := r[id]
+	if name == sessionkey.Pulse {
+		last.At = sessionkey.ParseStamp(kv.Value)
+	} else if ttl, err := time.ParseDuration(string(kv.Value)); err == nil {
+		last.TTL = ttl
+	}
+	r[id] = last
+}
+
+// Silent returns for how long a session has not been renewed, in whole seconds; zero if it was
+// within its TTL, or if that is not known. It is what two clocks say, for people: AwaitRenewal
+// knows.
+func (r Renewals) Silent(id broker.SessionID, now time.Time) time.Duration {
+	last := r[id]
+	silent := now.Sub(last.At)
+	if last.At.IsZero() || last.TTL == 0 || silent <= last.TTL+clocksApart {
+		return 0
+	}
+	return silent.Truncate(time.Second)
+}
+
+// readsOf returns the reads of the keys of sessions, two for each.
+func readsOf(folder string, ids []broker.SessionID) (reads []broker.Op) {
+	for _, id := range ids {
+		reads = append(reads, broker.Read(sessionkey.Of(folder, id, sessionkey.Lease)), broker.Read(sessionkey.Of(folder, id, sessionkey.Pulse)))
+	}
+	return reads
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +18,7 @@ const renewals = "/ns/sessions/"
 
 // TestAwaitRenewal_…: the keys of sessions are written by hand, as a store keeps them that cannot
 // end a session by itself.
-func TestAwaitRenewal_WaitsForARenewalOrTheEndOfEach(t *testing.T) {
+func TestAwaitRenewal_O07_WaitsForARenewalOrTheEndOfEach(t *testing.T) {
 	lease := func(id broker.SessionID) string { return sessionkey.Of(renewals, id, sessionkey.Lease) }
 	beat := func(id broker.SessionID) string { return sessionkey.Of(renewals, id, sessionkey.Pulse) }
 	var many []broker.SessionID
@@ -98,6 +99,41 @@ func TestAwaitRenewal_ReturnsWhatEndsIt(t *testing.T) {
 		}
 		if err := AwaitRenewal(t.Context(), faulty.Wrap(b, faulty.MustParse("refuse on commit")), renewals, 7); !errors.Is(err, broker.ErrUnavailable) {
 			t.Errorf("without a broker: %v", err)
+		}
+	})
+}
+
+func TestRenewals_SayForHowLongASessionIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		defer store.Close()
+		b := store.Broker()
+		now := time.Now()
+		pulse := func(id broker.SessionID, ttl string, value []byte) []broker.Op {
+			return []broker.Op{broker.Put(sessionkey.Of(renewals, id, sessionkey.Lease), []byte(ttl)), broker.Put(sessionkey.Of(renewals, id, sessionkey.Pulse), value)}
+		}
+		want := map[broker.SessionID]time.Duration{1: 0, 2: 0, 3: 25 * time.Second, 4: 0, 5: 0, 6: 0, 7: 0}
+		txn := broker.Txn{Then: slices.Concat(
+			pulse(1, "15s", sessionkey.Stamp(now)),
+			pulse(2, "15s", sessionkey.Stamp(now.Add(-20*time.Second))), // within what clocks differ by
+			pulse(3, "15s", sessionkey.Stamp(now.Add(-25*time.Second))),
+			pulse(4, "15s", nil), // put again by another session, for one that had none
+			pulse(5, "soon", sessionkey.Stamp(now.Add(-time.Hour))),
+			pulse(6, "15s", sessionkey.Stamp(now.Add(time.Hour))), // by a clock that is ahead
+		)}
+		if _, err := broker.CommitOne(t.Context(), b, txn); err != nil {
+			t.Fatal(err)
+		}
+		for _, ids := range [][]broker.SessionID{nil, {1, 2, 3, 4, 5, 6, 7}} {
+			all, err := ReadRenewals(t.Context(), b, renewals, ids...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for id, silent := range want {
+				if got := all.Silent(id, now); got != silent {
+					t.Errorf("of %d: session %d is silent for %v, want %v", len(ids), id, got, silent)
+				}
+			}
 		}
 	})
 }

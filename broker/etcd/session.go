@@ -22,7 +22,7 @@ import (
 // expired.
 //
 //	<folder>/<id>/lease   exists as long as the session; its value is the TTL
-//	<folder>/<id>/pulse   is put with each renewal
+//	<folder>/<id>/pulse   is put with each renewal; its value is the time, for people
 //
 //	grant              put both, then the lease, then put both on the lease
 //	renewal            if lease exists:                          put pulse
@@ -78,7 +78,7 @@ func (b *Broker) Grant(ctx context.Context, folder string, ttl time.Duration) (b
 	keys := func(lease broker.SessionID) []broker.Op {
 		return []broker.Op{
 			broker.PutSession(sessionkey.Of(folder, session.ID, sessionkey.Lease), []byte(session.TTL.String()), lease),
-			broker.PutSession(sessionkey.Of(folder, session.ID, sessionkey.Pulse), nil, lease),
+			broker.PutSession(sessionkey.Of(folder, session.ID, sessionkey.Pulse), sessionkey.Stamp(began), lease),
 		}
 	}
 	if _, err := broker.CommitOne(ctx, b, broker.Txn{Then: keys(0)}); err != nil {
@@ -147,7 +147,7 @@ func (b *Broker) KeepAlive(ctx context.Context, id broker.SessionID) (time.Durat
 func (b *Broker) renew(ctx context.Context, folder string, id broker.SessionID) error {
 	lease := sessionkey.Of(folder, id, sessionkey.Lease)
 	pulse := []byte(sessionkey.Of(folder, id, sessionkey.Pulse))
-	put := &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: pulse, Lease: int64(id)}}
+	put := &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: pulse, Value: sessionkey.Stamp(time.Now()), Lease: int64(id)}}
 	err := b.renewBy(ctx, lease, &pb.RequestOp{Request: put})
 	if errors.Is(err, broker.ErrNoSpace) {
 		err = b.renewBy(ctx, lease, deletion(&pb.DeleteRangeRequest{Key: pulse}))

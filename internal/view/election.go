@@ -17,13 +17,19 @@ type Candidate struct {
 	Token int64 `json:"token"`
 	// Resigning is set once it was asked to resign.
 	Resigning bool `json:"resigning,omitempty"`
+	// Silent is for how long the candidate has not renewed its session, as "25s".
+	Silent string `json:"silent,omitempty" doc:"for how long it has not renewed its session, as 25s, if that is longer than its TTL"`
 }
 
 // ElectionOf is the view of an election with at least one candidate.
 func ElectionOf(info election.ElectionInfo) Election {
 	v := Election{Name: info.Name, Leader: info.Candidates[0].Name, Token: info.Candidates[0].Token}
 	for _, c := range info.Candidates {
-		v.Candidates = append(v.Candidates, Candidate{Name: c.Name, Token: c.Token, Resigning: c.Resigning})
+		candidate := Candidate{Name: c.Name, Token: c.Token, Resigning: c.Resigning}
+		if c.Silent > 0 {
+			candidate.Silent = c.Silent.String()
+		}
+		v.Candidates = append(v.Candidates, candidate)
 	}
 	return v
 }

@@ -20,6 +20,9 @@ func NodeState(n windlass.NodeStatus) string {
 			states = append(states, s.name)
 		}
 	}
+	if n.Silent != "" {
+		states = append(states, "not renewed for "+Printable(n.Silent))
+	}
 	if n.Cordon != nil {
 		states = append(states, Cordon(*n.Cordon))
 	}

@@ -62,8 +62,9 @@ what takes the space.
 It looks a second time, up to a little more than a session's TTL later, only where
 something that it found may pass by itself. It changes nothing, except with --fix,
 and then only what needs no decision: it frees a full etcd's unused space and disarms the alarm
-(this needs the rights of etcd's root), deletes owner keys that have no session,
-and removes what is left of tasks that have ended. What changes meanwhile is left
+(this needs the rights of etcd's root), ends the sessions of dead processes that
+nobody has ended, deletes owner keys that have no session, and removes what is left
+of tasks that have ended. What changes meanwhile is left
 alone.
 
 With --bundle it also writes what helps somebody else to find a fault into a compressed tar

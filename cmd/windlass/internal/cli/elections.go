@@ -36,6 +36,9 @@ func electionRow(v view.Election) []string {
 	if v.Candidates[0].Resigning {
 		leader += " (resigning)"
 	}
+	if silent := v.Candidates[0].Silent; silent != "" {
+		leader += " (not renewed for " + silent + ")"
+	}
 	return []string{v.Name, leader, strconv.FormatInt(v.Token, 10), view.OrDash(strings.Join(waiting, ", "))}
 }
 

@@ -69,6 +69,9 @@ func statusOf(t view.Task) string {
 	if t.Status == windlass.StatusPaused && t.State != nil && t.State.TypePaused {
 		return "paused, as its type is"
 	}
+	if t.Silent != "" {
+		return string(t.Status) + ", by the last word of " + view.Printable(t.Node) + ", not renewed for " + t.Silent
+	}
 	return string(t.Status)
 }
 

@@ -69,7 +69,7 @@ func (d *Doctor) Namespace(ctx context.Context) ([]Check, error) {
 		return checks, nil
 	}
 	before, at := now, time.Now()
-	if wait, why := now.doubts(at, d.ttl()); wait > 0 {
+	if wait, why := d.doubts(now, at); wait > 0 {
 		if d.Waiting != nil {
 			d.Waiting(wait, why)
 		}
@@ -82,16 +82,18 @@ func (d *Doctor) Namespace(ctx context.Context) ([]Check, error) {
 		at = time.Now()
 	}
 	return []Check{
-		layout, now.checkNodes(), now.checkClaims(before), now.checkDuplicates(),
+		layout, now.checkNodes(before, at), now.checkClaims(before), now.checkDuplicates(),
 		now.checkTasks(before, at), now.checkRuns(), now.checkValues(), now.checkLeftovers(), now.checkContents(),
 	}, nil
 }
 
 // doubts returns how long to wait for a second look, and why; zero if the first one is
 // enough.
-func (s *snapshot) doubts(now time.Time, ttl time.Duration) (wait time.Duration, why string) {
-	claims := s.claimed()
+func (d *Doctor) doubts(s *snapshot, now time.Time) (wait time.Duration, why string) {
+	claims, silent, ttl := s.claimed(), s.silent(now), d.ttl()
 	switch {
+	case len(silent) > 0:
+		return d.longestTTL(s, silent)*11/10 + time.Second, "sessions that nobody renews should be ended by those who are there"
 	case slices.ContainsFunc(claims, s.unbacked):
 		for _, n := range s.nodes {
 			if granted, err := time.ParseDuration(n.info.SessionTTL); err == nil {

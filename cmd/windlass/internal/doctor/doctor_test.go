@@ -25,14 +25,17 @@ import (
 // inWorlds runs a test on the store in memory, and on a real etcd.
 func inWorlds(t *testing.T, test func(w *world)) {
 	t.Helper()
-	t.Run("memory", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			store := memory.New()
-			defer store.Close() // stops its timers; it fails never
-			test(newWorld(t, func() broker.Broker { return store.Broker() }))
-		})
-	})
+	t.Run("memory", func(t *testing.T) { inMemory(t, test) })
 	t.Run("etcd", func(t *testing.T) { inEtcd(t, test) })
+}
+
+func inMemory(t *testing.T, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		defer store.Close() // stops its timers; it fails never
+		test(newWorld(t, func() broker.Broker { return store.Broker() }))
+	})
 }
 
 func inEtcd(t *testing.T, test func(w *world)) {

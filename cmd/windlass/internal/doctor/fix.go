@@ -81,7 +81,10 @@ const roundsMax = 3
 // Fix repairs defects that need no decision, and returns what it did. It does nothing in a
 // namespace of a newer layout.
 func (d *Doctor) Fix(ctx context.Context) ([]Fixed, error) {
-	var fixed []Fixed
+	fixed, err := d.endSilent(ctx)
+	if err != nil {
+		return fixed, err
+	}
 	for range roundsMax {
 		s, err := read(ctx, d.Broker, d.Space)
 		if err != nil {

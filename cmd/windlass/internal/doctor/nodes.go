@@ -44,8 +44,9 @@ func (s *snapshot) checkLayout() (c Check, known bool) {
 // cordonForgotten is how long a node is away until its cordon may have been forgotten.
 const cordonForgotten = 30 * 24 * time.Hour
 
-func (s *snapshot) checkNodes() Check {
+func (s *snapshot) checkNodes(before *snapshot, now time.Time) Check {
 	var n notes
+	s.noteSilent(&n, before, now)
 	nodes := s.registered()
 	versions, ttls := map[string]string{}, map[string]string{}
 	var idle []string

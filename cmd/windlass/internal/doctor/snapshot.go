@@ -16,6 +16,7 @@ import (
 	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -49,6 +50,8 @@ type snapshot struct {
 	// used is what the keys take, by the first part of their path.
 	used   map[string]used
 	layout []byte
+	// renewals are those of the sessions, where the store does not end them by itself.
+	renewals session.Renewals
 }
 
 // found is a key of a task or a node.
@@ -95,6 +98,9 @@ func read(ctx context.Context, b broker.Broker, space keys.Space) (*snapshot, er
 			failing: map[string]string{}, looping: map[string]string{}, interrupted: map[string]string{}, used: map[string]used{},
 		}
 		err := s.list(ctx, b)
+		if err == nil {
+			s.renewals, err = session.ReadRenewals(ctx, b, space.Sessions())
+		}
 		if err == nil {
 			return s, nil
 		}

@@ -84,15 +84,15 @@ func reachable(from, to statemachine.State) bool {
 }
 
 // checkTypePause checks that a task which is paused because of its type has that reason
-// (O07).
+// (O09).
 func (l *Log) checkTypePause(id string, r statemachine.Record) {
 	since, ever := l.resumed[r.Type]
 	switch {
 	case !r.TypePaused:
 	case r.State != statemachine.Paused || !ever && !l.paused[r.Type]:
-		l.complain("O07: %q becomes %s because its type %q is paused, which it never was", id, r.State, r.Type)
+		l.complain("O09: %q becomes %s because its type %q is paused, which it never was", id, r.State, r.Type)
 	case !l.paused[r.Type] && time.Since(since) > cordonHeardMax:
-		l.complain("O07: %q becomes paused because its type %q is, which was resumed at %v", id, r.Type, since)
+		l.complain("O09: %q becomes paused because its type %q is, which was resumed at %v", id, r.Type, since)
 	}
 }
 

@@ -20,7 +20,7 @@
 //	Z11  a failure is not forgotten while a task waits for it
 //	M06  the data of a newer version, in a value or below a task, is kept
 //	M55  being told to stop is no error of a task
-//	O07  a task is paused with its type only if that is paused, or was until just now
+//	O09  a task is paused with its type only if that is paused, or was until just now
 //	O01  a node with a cordon is granted nothing, once it must have learned of it
 //	M04  a node's registration is not taken over while its session is alive
 //

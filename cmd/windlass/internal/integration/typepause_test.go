@@ -38,7 +38,7 @@ func (c *cluster) allAre(ids []string, want windlass.Status) func() bool {
 	}
 }
 
-func TestTypePause_O07_StopsWhatRunsAndWhatComesAndResumingRunsItWhereItIs(t *testing.T) {
+func TestTypePause_O09_StopsWhatRunsAndWhatComesAndResumingRunsItWhereItIs(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		broken := true
 		for _, name := range []string{"n1", "n2"} {
@@ -97,7 +97,7 @@ func TestTypePause_O07_StopsWhatRunsAndWhatComesAndResumingRunsItWhereItIs(t *te
 	})
 }
 
-func TestTypePause_O07_HoldsForNodesThatComeAndGo(t *testing.T) {
+func TestTypePause_O09_HoldsForNodesThatComeAndGo(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		a := c.join("a")
 		ids := c.typed("import", 8)
@@ -128,7 +128,7 @@ func TestTypePause_O07_HoldsForNodesThatComeAndGo(t *testing.T) {
 
 // A handler takes its time to stop. Meanwhile the type is resumed, or its node is to give
 // the task away.
-func TestTypePause_O07_WhileAHandlerIsOnItsWayOut(t *testing.T) {
+func TestTypePause_O09_WhileAHandlerIsOnItsWayOut(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		slow := running(func(ctx context.Context, claim *windlass.Claim) error {
 			<-ctx.Done()
@@ -167,7 +167,7 @@ func TestTypePause_O07_WhileAHandlerIsOnItsWayOut(t *testing.T) {
 	})
 }
 
-func TestTypePause_O07_WhatCallersTake(t *testing.T) {
+func TestTypePause_O09_WhatCallersTake(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
 		n := c.join("a", pulling("import"))
@@ -206,7 +206,7 @@ func TestTypePause_O07_WhatCallersTake(t *testing.T) {
 	})
 }
 
-func TestTypePause_O07_TypesAndWhatIsRefused(t *testing.T) {
+func TestTypePause_O09_TypesAndWhatIsRefused(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		ctx := windlass.WithCaller(t.Context(), "sam")
 		c.join("a", handlers(map[string]run{"import": untilStopped, "": untilStopped}))

@@ -34,7 +34,7 @@ func (w *world) resumeTypes() {
 	}
 }
 
-// pausedStill reports a task that is paused because its type was (O07).
+// pausedStill reports a task that is paused because its type was (O09).
 func (w *world) pausedStill() string {
 	tasks, err := w.client.Tasks(w.t.Context(), windlass.Filter{Statuses: []windlass.Status{windlass.StatusPaused}})
 	if err != nil {
@@ -49,7 +49,7 @@ func (w *world) pausedStill() string {
 			return err.Error()
 		}
 		if detail.Status == windlass.StatusPaused && detail.State.TypePaused {
-			return fmt.Sprintf("O07: %q is paused because its type was", task.ID)
+			return fmt.Sprintf("O09: %q is paused because its type was", task.ID)
 		}
 	}
 	return ""

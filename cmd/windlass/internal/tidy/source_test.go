@@ -270,9 +270,9 @@ func TestTidy_EveryPackageIsDocumented(t *testing.T) {
 	}
 }
 
-// virtualTime are what a file has whose tests run in virtual time; inEach and inCluster
+// virtualTime are what a file has whose tests run in virtual time; inEach, inCluster and inWorlds
 // make the bubbles of a suite.
-var virtualTime = []string{`"testing/synctest"`, `/windlasstest"`, "\tinEach(t, ", "\tinCluster(t, "}
+var virtualTime = []string{`"testing/synctest"`, `/windlasstest"`, "\tinEach(t, ", "\tinCluster(t, ", "\tinWorlds(t, "}
 
 // sleepCheck refuses sleeping in tests that do not run in virtual time: those
 // wait on a channel, or poll with a ticker.
