@@ -63,7 +63,7 @@ var exitCodes = []struct {
 	{exitConflict, []error{
 		windlass.ErrWorking, windlass.ErrFenced, windlass.ErrLost, windlass.ErrKilled, windlass.ErrDeleted, windlass.ErrExists,
 		windlass.ErrFinished, windlass.ErrSuperseded, windlass.ErrDiscarded, windlass.ErrNameTaken, windlass.ErrNoInput,
-		election.ErrNotLeader, election.ErrNameTaken, errNotElected, errCopyNotEmpty, commands.ErrNeeded,
+		election.ErrNotLeader, election.ErrNameTaken, errNotElected, errCopyNotEmpty, commands.ErrNeeded, errNowhere,
 	}},
 	{exitUnavailable, []error{errNoDev, broker.ErrUnavailable, broker.ErrNoQuorum, broker.ErrNoSpace}},
 	{exitConflict, []error{windlass.ErrUnmetNeed}}, // unless the broker is the cause

@@ -205,10 +205,17 @@ func (a *app) eachName(nodes []string, do func(node string) (did string, err err
 func (a *app) drainCommand() *cobra.Command {
 	var perSecond int
 	var within time.Duration
-	var wait bool
+	var wait, force bool
 	cmd := &cobra.Command{
-		Use:               "drain NODE...",
-		Short:             "Cordon nodes and make them give everything back, at a pace",
+		Use:   "drain NODE...",
+		Short: "Cordon nodes and make them give everything back, at a pace",
+		Long: `Cordon nodes and make them give everything back, at a pace, for the other nodes to
+take. If no other node can take some of it, because of its type, of what it requires,
+or because the others are cordoned, full or too few, nothing is drained, unless --force
+says that it may wait. "windlass plan --leave NODE" shows what would move where.
+
+Exit code: 3 if a node is not there, 4 if something has nowhere to go.`,
+		Example:           `  windlass node drain n1 --within 10m --wait`,
 		Args:              minimumArgs("NODE"),
 		ValidArgsFunction: a.completeNodes,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -222,6 +229,11 @@ func (a *app) drainCommand() *cobra.Command {
 				command.Parameters = json.RawMessage(fmt.Sprintf(`{"per_second":%d}`, perSecond))
 			}
 			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
+				if !force {
+					if err := checkDrain(cmd.Context(), c, args); err != nil {
+						return err
+					}
+				}
 				if err := a.sendAll(cmd.Context(), c, args, command); err != nil || !wait {
 					return err
 				}
@@ -235,7 +247,39 @@ func (a *app) drainCommand() *cobra.Command {
 	cmd.Flags().IntVar(&perSecond, "per-second", 200, "how many tasks to give back in a second")
 	cmd.Flags().DurationVar(&within, "within", 0, "time in which everything is to be given back, instead of a pace")
 	cmd.Flags().BoolVar(&wait, "wait", false, "return when the nodes hold nothing any more")
+	cmd.Flags().BoolVar(&force, "force", false, "drain also what no other node can take, which then waits")
 	return cmd
+}
+
+// errNowhere is about tasks that no node could take.
+var errNowhere = errors.New("no other node can take them")
+
+// checkDrain refuses to drain nodes whose tasks have nowhere to go. A node that is not there is
+// left to the command.
+func checkDrain(ctx context.Context, c *windlass.Client, names []string) error {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	report, err := c.Plan(ctx, view.NodeEdits{Leaves: names}.Apply)
+	if errors.Is(err, windlass.ErrNotFound) || is[*windlass.BadInputError](err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	nowhere, all := 0, 0
+	for _, m := range report.Moves {
+		if slices.Contains(names, m.From) {
+			if all += m.Tasks; m.To == "" {
+				nowhere += m.Tasks
+			}
+		}
+	}
+	if nowhere == 0 {
+		return nil
+	}
+	return hintedError{
+		fmt.Errorf("drain %s: %d of %d task(s) would wait: %w", strings.Join(names, ", "), nowhere, all, errNowhere),
+		`"windlass task explain" says of a task what each node lacks; --force drains all the same.`,
+	}
 }
 
 // waitDrained returns when all of the nodes are drained or gone.

@@ -1,7 +1,8 @@
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { get, send } from "../data/api";
 import { closed, count } from "../data/attention";
+import { drainOf } from "../data/drain";
 import type { FleetNode, Plan } from "../data/types";
 import { number, seconds } from "../format";
 import { health, slow, store } from "../state";
@@ -139,7 +140,7 @@ function CommandDialog({ node: n, command, onClose }: { node: FleetNode; command
       )}
       {command === "drain" && (
         <>
-          <p class="note">{count(n.tasks, "task")} would move to {count(store.nodes.size - 1, "other node")}.</p>
+          <DrainNote node={n.name} />
           <Field label="Within" for="within" hint="Such as 10m; empty for 200 tasks a second">
             <input id="within" value={within} aria-describedby="within-hint" onInput={(e) => setWithin(e.currentTarget.value)} />
           </Field>
@@ -150,6 +151,24 @@ function CommandDialog({ node: n, command, onClose }: { node: FleetNode; command
         <Action kind={command === "drain" ? "danger solid" : "primary"} onClick={act}>{verb}</Action>
       </footer>
     </Dialog>
+  );
+}
+
+/** What becomes of the tasks of a node that is drained. */
+function DrainNote({ node }: { node: string }): JSX.Element {
+  const [plan, setPlan] = useState<Plan>();
+  const [error, setError] = useState<unknown>();
+  useEffect(() => {
+    get<Plan>(`v1/plan?leave=${encodeURIComponent(node)}`).then(setPlan, (cause: unknown) => setError(new Error(explain(cause))));
+  }, [node]);
+  if (error) return <ErrorNote error={error} />;
+  if (!plan) return <p class="note" role="status">Asking where its tasks would go.</p>;
+  const { moves, nowhere } = drainOf(plan, node);
+  return (
+    <div role="status">
+      <p class="note">{moves}</p>
+      {nowhere && <p class="note bad">{nowhere}</p>}
+    </div>
   );
 }
 
