@@ -99,6 +99,54 @@ func TestTidy_LinkCheckFails(t *testing.T) {
 	}
 }
 
+// spelledPath is a path with a slash in a code span. abbreviated are the folders that CONTRIBUTING.md
+// has short names for, and foreign the documents that name files of other projects.
+var (
+	spelledPath = regexp.MustCompile("`([A-Za-z][A-Za-z0-9_.-]*/[A-Za-z0-9_./-]+)`")
+	abbreviated = map[string]string{"cli/": "cmd/windlass/internal/cli/", "web/": "api/dashboard/web/src/"}
+	foreign     = []string{"docs/internals/operators.md", "docs/internals/sources.md"}
+)
+
+// absentPaths finds the paths in code spans that lead nowhere: those of Go files, and those that
+// begin with a folder of the project. A name behind the last folder may follow a dot.
+func absentPaths(path, text string) (problems []string) {
+	if slices.Contains(foreign, path) {
+		return nil
+	}
+	there := func(name string) bool {
+		_, err := fs.Stat(project, strings.TrimSuffix(name, "/"))
+		return err == nil
+	}
+	for _, m := range spelledPath.FindAllStringSubmatch(text, -1) {
+		name := m[1]
+		for short, long := range abbreviated {
+			if strings.HasPrefix(name, short) {
+				name = long + strings.TrimPrefix(name, short)
+			}
+		}
+		first, _, _ := strings.Cut(name, "/")
+		symbol, _, _ := strings.Cut(name, ".")
+		if (strings.HasSuffix(name, ".go") || there(first)) && !there(name) && !(there(symbol) && !strings.HasSuffix(name, ".go")) {
+			problems = append(problems, fmt.Sprintf("%s: %s is not there", path, m[1]))
+		}
+	}
+	return problems
+}
+
+func TestTidy_PathsInDocumentsAreThere(t *testing.T) {
+	for path, text := range markdown(t) {
+		report(t, absentPaths(path, text))
+	}
+}
+
+func TestTidy_PathCheckFails(t *testing.T) {
+	absent := "`internal/orders`, `api/orders.go`, `cli/orders.go`, `elsewhere/x.go`"
+	there := "`internal/keys`, `cli/main.go`, `broker/etcd/`, `internal/keys.TestX`, `text/plain`, `application/json`"
+	if len(absentPaths("README.md", absent)) != 4 || len(absentPaths("README.md", there)) != 0 {
+		t.Errorf("it finds %q and %q", absentPaths("README.md", absent), absentPaths("README.md", there))
+	}
+}
+
 // figure is a measured one: a number with a unit of time, of size or of a rate.
 var figure = regexp.MustCompile(`[0-9][0-9.,]*\s?(?:ms|µs|ns|%|×|kB|KiB|MiB|/s|times|(?:[a-z]+ )?(?:a|per) (?:second|minute))`)
 
