@@ -323,11 +323,13 @@ func (c *Client) Task(ctx context.Context, id string) (TaskDetail, error) {
 	}
 	d := detail(info, r.Reads)
 	if owner := r.Reads[2]; owner != nil && owner.Session != 0 {
-		renewals, err := session.ReadRenewals(ctx, c.broker, c.space.Sessions(), owner.Session)
+		silent, err := session.Silent(ctx, c.broker, c.space.Sessions(), owner.Session)
 		if err != nil {
 			return TaskDetail{}, fmt.Errorf("task %q: see whether its holder is renewed: %w", id, err)
 		}
-		d.Silent = silent(renewals, owner.Session)
+		if s := silent[owner.Session]; s > 0 {
+			d.Silent = s.String()
+		}
 	}
 	return d, nil
 }
@@ -396,8 +398,8 @@ type NodeStatus struct {
 	Returning bool `json:"returning,omitempty"`
 	// Silent is for how long its session has not been renewed, as a duration such as "25s", if
 	// that is longer than its TTL: its process is dead or cut off, and nobody has ended the session
-	// yet. It is judged by the clocks of two machines, and empty on a store that ends sessions by
-	// itself.
+	// yet. If two clocks say so, a second look a few seconds later tells. It is empty on a store
+	// that ends sessions by itself.
 	Silent string `json:"silent,omitempty"`
 	// Probation is set while the node is given nothing because it has died repeatedly:
 	// until then, or until no other node takes tasks.
@@ -433,25 +435,19 @@ func (c *Client) Nodes(ctx context.Context) ([]NodeStatus, error) {
 	}
 	tasks := mirror.NewTasks(c.space, mirror.Keep{})
 	tasks.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
-	renewals, err := session.ReadRenewals(ctx, c.broker, c.space.Sessions())
+	silent, err := session.Silent(ctx, c.broker, c.space.Sessions())
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: see who is renewed: %w", err)
 	}
 	list := []NodeStatus{}
 	for _, n := range nodes.Registered() {
 		s := nodeStatus(n, tasks.Owned(n.Name))
-		s.Silent = silent(renewals, n.Session)
+		if d := silent[n.Session]; d > 0 {
+			s.Silent = d.String()
+		}
 		list = append(list, s)
 	}
 	return list, nil
-}
-
-// silent says for how long a session has not been renewed, empty for one that was.
-func silent(renewals session.Renewals, id broker.SessionID) string {
-	if d := renewals.Silent(id, time.Now()); d > 0 {
-		return d.String()
-	}
-	return ""
 }
 
 // NodeChange is a node that joined or changed, or that is gone.

@@ -136,8 +136,9 @@ type CandidateInfo struct {
 	// Resigning is true if the candidate was asked to give up.
 	Resigning bool
 	// Silent is for how long the session has not been renewed, if that is longer than its TTL:
-	// the candidate is dead or cut off, and nobody has ended the session yet. It is judged by the
-	// clocks of two machines, and zero on a store that ends sessions by itself. Only List sets it.
+	// the candidate is dead or cut off, and nobody has ended the session yet. If two clocks say so,
+	// a second look a few seconds later tells. It is zero on a store that ends sessions by itself.
+	// Only List sets it.
 	Silent time.Duration
 }
 
@@ -159,16 +160,16 @@ func List(ctx context.Context, b broker.Broker, namespace string) ([]ElectionInf
 	if err != nil {
 		return nil, err
 	}
-	renewals, err := session.ReadRenewals(ctx, b, space.Sessions())
+	silent, err := session.Silent(ctx, b, space.Sessions())
 	if err != nil {
 		return nil, err
 	}
-	queues, now := queuesOf(space, all), time.Now()
+	queues := queuesOf(space, all)
 	var infos []ElectionInfo
 	for _, name := range slices.Sorted(maps.Keys(queues)) {
 		info := queues.info(space, name)
 		for i := range info.Candidates {
-			info.Candidates[i].Silent = renewals.Silent(info.Candidates[i].Session, now)
+			info.Candidates[i].Silent = silent[info.Candidates[i].Session]
 		}
 		infos = append(infos, info)
 	}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -113,8 +114,8 @@ func (r Renewals) read(kv *broker.KV) {
 }
 
 // Silent returns for how long a session has not been renewed, in whole seconds; zero if it was
-// within its TTL, or if that is not known. It is what two clocks say, for people: AwaitRenewal
-// knows.
+// within its TTL, or if that is not known. It is what two clocks say, which may both be wrong: a
+// second look tells.
 func (r Renewals) Silent(id broker.SessionID, now time.Time) time.Duration {
 	last := r[id]
 	silent := now.Sub(last.At)
@@ -122,6 +123,43 @@ func (r Renewals) Silent(id broker.SessionID, now time.Time) time.Duration {
 		return 0
 	}
 	return silent.Truncate(time.Second)
+}
+
+// confirmMax is the longest wait for a second look: one and a half times the longest time between
+// two renewals.
+const confirmMax = 15 * time.Second
+
+// Silent returns which of some sessions, or of all without any, are not renewed, and for how long.
+// If the clocks say that of one, it looks again after it should have been renewed, so that nobody
+// is accused for a clock.
+func Silent(ctx context.Context, b broker.Broker, folder string, ids ...broker.SessionID) (map[broker.SessionID]time.Duration, error) {
+	first, err := ReadRenewals(ctx, b, folder, ids...)
+	if err != nil {
+		return nil, err
+	}
+	silent := map[broker.SessionID]time.Duration{}
+	wait := time.Duration(0)
+	for id, last := range first {
+		if d := first.Silent(id, time.Now()); d > 0 {
+			silent[id] = d
+			wait = min(max(wait, Derive(last.TTL).Renew*3/2), confirmMax)
+		}
+	}
+	if len(silent) == 0 {
+		return silent, nil
+	}
+	if !pause.For(ctx, wait) {
+		return nil, context.Cause(ctx)
+	}
+	second, err := ReadRenewals(ctx, b, folder, slices.Collect(maps.Keys(silent))...)
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(silent, func(id broker.SessionID, _ time.Duration) bool {
+		now, there := second[id]
+		return there && now != first[id] // else it was ended meanwhile, for its silence
+	})
+	return silent, nil
 }
 
 // readsOf returns the reads of the keys of sessions, two for each.

@@ -137,3 +137,50 @@ func TestRenewals_SayForHowLongASessionIsSilent(t *testing.T) {
 		}
 	})
 }
+
+func TestSilent_O07_AccusesNobodyForAClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		defer store.Close()
+		b := store.Broker()
+		renew := func(id broker.SessionID, at time.Time) {
+			if _, err := broker.CommitOne(t.Context(), b, broker.Txn{Then: []broker.Op{
+				broker.Put(sessionkey.Of(renewals, id, sessionkey.Lease), []byte("15s")), broker.Put(sessionkey.Of(renewals, id, sessionkey.Pulse), sessionkey.Stamp(at)),
+			}}); err != nil {
+				t.Error(err)
+			}
+		}
+		const dead, behind = 1, 2
+		renew(dead, time.Now())
+		stop := make(chan struct{})
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			for {
+				renew(behind, time.Now().Add(-time.Hour))
+				select {
+				case <-stop:
+					return
+				case <-time.After(Derive(15 * time.Second).Renew):
+				}
+			}
+		}()
+		time.Sleep(time.Minute)
+		for _, ids := range [][]broker.SessionID{nil, {dead, behind}} {
+			began := time.Now()
+			silent, err := Silent(t.Context(), b, renewals, ids...)
+			if err != nil || len(silent) != 1 || silent[dead] < time.Minute || silent[dead] > time.Minute+15*time.Second {
+				t.Errorf("silent are %v, %v", silent, err)
+			}
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		}
+		began := time.Now()
+		if silent, err := Silent(t.Context(), b, renewals, behind+1); err != nil || len(silent) > 0 || time.Since(began) > 0 {
+			t.Errorf("of one that is not there: %v, %v, after %v", silent, err, time.Since(began))
+		}
+		close(stop)
+		<-over
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/commands"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/view"
 )
 
 func (a *app) taskWaitCommand() *cobra.Command {
@@ -70,7 +71,7 @@ func (a *app) waitFor(ctx context.Context, c *windlass.Client, id string, status
 	}
 	is := "it could not be read"
 	if task.Status != "" {
-		is = "it is " + string(task.Status)
+		is = "it is " + statusOf(view.Task{TaskDetail: task})
 	}
 	return fmt.Errorf("task %q: not %s within %v; %s", id, names(statuses, " or "), timeout, is)
 }
