@@ -57,6 +57,9 @@ func (a *app) awaitHolders(ctx context.Context, jobType string) error {
 		return err
 	}
 	return a.withBroker(ctx, func(b broker.Broker) error {
+		if holders, err := holdersOf(ctx, b, space, jobType, ""); err != nil || len(holders) == 0 {
+			return err // a session would be for nothing
+		}
 		s, release, err := session.Keep(ctx, b, session.Config{TTL: session.TTLMin, Folder: space.Sessions()})
 		if err != nil {
 			return fmt.Errorf("learn which nodes are alive: %w", err)
