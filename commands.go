@@ -168,7 +168,7 @@ const (
 func (c *Client) grant(ctx context.Context, ttl time.Duration) (granted broker.Session, err error) {
 	for attempt := 1; ; attempt++ {
 		granted, err = c.broker.Grant(ctx, "", ttl)
-		if err == nil || !pauseAfter(ctx, err, attempt) {
+		if err == nil || !broker.MaybeApplied(err) || !pauseAfter(ctx, err, attempt) {
 			return granted, err
 		}
 	}

@@ -73,8 +73,8 @@ type deathWatch struct {
 	stale, listed bool
 	// forgetAt is when to delete records that no longer count, zero if there are none.
 	forgetAt time.Time
-	// excused is true if a task is to blame for the last death of this node, and the node has
-	// not died more often than others.
+	// excused is true if a task is to blame for the last death of this node, and the node had
+	// not died more often than others when the records changed last.
 	excused bool
 }
 

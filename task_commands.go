@@ -488,10 +488,12 @@ func (c *Client) Wait(ctx context.Context, id string, statuses ...Status) (TaskD
 	var d TaskDetail
 	what := fmt.Sprintf("wait for task %q", id)
 	err := look(ctx, what, func() (done bool, err error) {
-		d, err = c.Task(ctx, id)
-		switch {
-		case err != nil:
+		now, err := c.Task(ctx, id)
+		if err != nil {
 			return false, err
+		}
+		d = now
+		switch {
 		case d.Silent != "": // what its holder last said of it need not be so any more
 			return false, nil
 		case (Filter{Statuses: statuses}).Matches(d.TaskInfo):

@@ -268,11 +268,11 @@ func (m *Member) await(ctx context.Context, report func(error)) *session.Session
 	}
 }
 
-// owns reports whether a session is this member's present one.
+// owns reports whether a session is this member's present one, and not lost.
 func (m *Member) owns(id broker.SessionID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.session != nil && m.session.ID() == id
+	return m.session != nil && m.session.ID() == id && m.session.Context().Err() == nil
 }
 
 // wasOurs reports whether a session was this member's before.

@@ -12,14 +12,15 @@ import (
 )
 
 // renewalLook is the time between two looks at sessions. They are renewed each second at most.
-const renewalLook = 200 * time.Millisecond
+const renewalLook = 500 * time.Millisecond
 
 // AwaitRenewal waits until each of some sessions in a folder has been renewed since the call, or
 // has ended: what it holds is then held by nobody who had died before. It is for processes that
 // live for less than a TTL, and would take what the dead have left for the work of the living.
 // The caller has a session in the folder that it renews; that ends those that are not renewed,
-// within their TTL. Where the store ends sessions by itself, within their TTL, AwaitRenewal
-// returns at once. Errors are those of the broker, and the cause of ctx's end.
+// within their TTL. If it is lost, nobody may end them, so ctx should end with it. Where the store
+// ends sessions by itself, within their TTL, AwaitRenewal returns at once: what they hold may be
+// that of the dead until then. Errors are those of the broker, and the cause of ctx's end.
 func AwaitRenewal(ctx context.Context, b broker.Broker, folder string, ids ...broker.SessionID) error {
 	waiting := slices.Clone(ids)
 	seen := map[broker.SessionID]broker.Revision{}
@@ -113,10 +114,10 @@ func (r Renewals) read(kv *broker.KV) {
 	r[id] = last
 }
 
-// Silent returns for how long a session has not been renewed, in whole seconds; zero if it was
-// within its TTL, or if that is not known. It is what two clocks say, which may both be wrong: a
-// second look tells.
-func (r Renewals) Silent(id broker.SessionID, now time.Time) time.Duration {
+// Overdue returns for how long a session has not been renewed, in whole seconds; zero if it was
+// within its TTL, or if that is not known. It is what two clocks say, which may be wrong: a second
+// look tells.
+func (r Renewals) Overdue(id broker.SessionID, now time.Time) time.Duration {
 	last := r[id]
 	silent := now.Sub(last.At)
 	if last.At.IsZero() || last.TTL == 0 || silent <= last.TTL+clocksApart {
@@ -131,7 +132,8 @@ const confirmMax = 15 * time.Second
 
 // Silent returns which of some sessions, or of all without any, are not renewed, and for how long.
 // If the clocks say that of one, it looks again after it should have been renewed, so that nobody
-// is accused for a clock.
+// is accused for a clock. If ctx ends before that, the clocks have the last word. Errors are the
+// broker's.
 func Silent(ctx context.Context, b broker.Broker, folder string, ids ...broker.SessionID) (map[broker.SessionID]time.Duration, error) {
 	first, err := ReadRenewals(ctx, b, folder, ids...)
 	if err != nil {
@@ -140,16 +142,13 @@ func Silent(ctx context.Context, b broker.Broker, folder string, ids ...broker.S
 	silent := map[broker.SessionID]time.Duration{}
 	wait := time.Duration(0)
 	for id, last := range first {
-		if d := first.Silent(id, time.Now()); d > 0 {
+		if d := first.Overdue(id, time.Now()); d > 0 {
 			silent[id] = d
 			wait = min(max(wait, Derive(last.TTL).Renew*3/2), confirmMax)
 		}
 	}
-	if len(silent) == 0 {
+	if by, bounded := ctx.Deadline(); len(silent) == 0 || bounded && time.Until(by) < 2*wait || !pause.For(ctx, wait) {
 		return silent, nil
-	}
-	if !pause.For(ctx, wait) {
-		return nil, context.Cause(ctx)
 	}
 	second, err := ReadRenewals(ctx, b, folder, slices.Collect(maps.Keys(silent))...)
 	if err != nil {

@@ -60,13 +60,16 @@ func (a *app) awaitHolders(ctx context.Context, jobType string) error {
 		if holders, err := holdersOf(ctx, b, space, jobType, ""); err != nil || len(holders) == 0 {
 			return err // a session would be for nothing
 		}
-		s, release, err := session.Keep(ctx, b, session.Config{TTL: session.TTLMin, Folder: space.Sessions()})
+		s, release, err := session.Keep(ctx, b, session.Config{Folder: space.Sessions()})
 		if err != nil {
 			return fmt.Errorf("learn which nodes are alive: %w", err)
 		}
 		defer release()
 		defer func() { _ = s.Close(context.WithoutCancel(ctx)) }() // it expires
-		_, err = awaitHolders(ctx, b, space, jobType, "")
+		watching, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(s.Context(), func() { cancel(context.Cause(s.Context())) })() // or nobody ends the dead
+		_, err = awaitHolders(watching, b, space, jobType, "")
 		return err
 	})
 }

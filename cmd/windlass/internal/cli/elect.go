@@ -44,7 +44,7 @@ does, or by a signal, and lets the next one lead at once.
 
 With --wait, another one that leads counts once its session is seen to be renewed,
 which takes up to a fifth of its TTL. If it has died, this one leads when its session
-is over.
+is over. On ZooKeeper a dead one counts until its session expires.
 
 With --observe it does not join, but prints who leads, and every change.
 

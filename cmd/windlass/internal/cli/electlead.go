@@ -43,6 +43,8 @@ type leading struct {
 	commands *supervised
 	log      *slog.Logger
 	giveUp   context.CancelCauseFunc
+	// first ends the limited wait for the first term.
+	first context.CancelFunc
 	// term is the token of the term in which the command may run, zero for none.
 	term atomic.Int64
 	// decided by the first term, which sets elected, or by the end of the wait for it.
@@ -56,7 +58,10 @@ func (l *leading) events() election.Events {
 	return election.Events{
 		Elected:   func(t election.Term) { l.log.Info("elected", "token", t.Token) },
 		Unelected: func(t election.Term, cause error) { l.log.Info("leads no longer", "token", t.Token, "cause", cause) },
-		Leader:    func(name string) { l.log.Info("who leads", "leader", name) },
+		Leader: func(name string) {
+			l.taken.Store(false) // it is in the queue itself
+			l.log.Info("who leads", "leader", name)
+		},
 		Error: func(err error) {
 			l.log.Warn("trouble that is being dealt with", "error", err)
 			if errors.Is(err, election.ErrNameTaken) {
@@ -85,8 +90,11 @@ func (l *leading) lead(ctx context.Context, e *election.Election) error {
 	waiting, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	l.giveUp = giveUp
+	limited, first := context.WithCancel(waiting)
+	defer first()
+	l.first = first
 	if l.flags.limited {
-		impatience.Go(func() { l.limitWait(waiting, e) })
+		impatience.Go(func() { l.limitWait(limited, e) })
 	}
 	for {
 		err := e.Lead(waiting, l.run)
@@ -113,11 +121,12 @@ func (l *leading) limitWait(ctx context.Context, e *election.Election) {
 		return
 	}
 	decide := func(err error) {
+		l.first()
 		l.decided.Do(func() {
 			l.giveUp(fmt.Errorf("election %q: not elected within %v: %w", l.flags.name, l.flags.wait, err))
 		})
 	}
-	for learned := time.Now(); ctx.Err() == nil && !e.IsLeader(); pause.For(ctx, leaderLook) {
+	for learned := time.Now(); ctx.Err() == nil; pause.For(ctx, leaderLook) {
 		asked := time.Now()
 		now, own, err := e.LeaderAlive(ctx)
 		if err == nil && time.Since(asked) > leaderLook {
@@ -140,6 +149,7 @@ func (l *leading) limitWait(ctx context.Context, e *election.Election) {
 // everything, has ended.
 func (l *leading) run(ctx context.Context, term election.Term) error {
 	l.decided.Do(func() { l.elected = true })
+	l.first()
 	if !l.elected {
 		<-ctx.Done() // it is about to end
 		return context.Cause(ctx)

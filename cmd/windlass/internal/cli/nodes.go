@@ -254,14 +254,13 @@ Exit code: 3 if a node is not there, 4 if something has nowhere to go.`,
 // errNowhere is about tasks that no node could take.
 var errNowhere = errors.New("no other node can take them")
 
-// checkDrain refuses to drain nodes whose tasks have nowhere to go. A node that is not there is
+// checkDrain refuses to drain nodes whose tasks have nowhere to go. Nodes that are not there are
 // left to the command.
 func checkDrain(ctx context.Context, c *windlass.Client, names []string) error {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
-	report, err := c.Plan(ctx, view.NodeEdits{Leaves: names}.Apply)
-	if errors.Is(err, windlass.ErrNotFound) || is[*windlass.BadInputError](err) {
-		return nil
-	}
+	report, err := c.Plan(ctx, func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) {
+		return slices.DeleteFunc(nodes, func(n windlass.NodeInfo) bool { return slices.Contains(names, n.Name) }), nil
+	})
 	if err != nil {
 		return err
 	}

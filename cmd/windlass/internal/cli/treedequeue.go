@@ -56,7 +56,7 @@ renewed: when it expires, any node can claim the job.
 
 Without --wait, there is nothing to take once all nodes that run the type are seen to
 renew their sessions, which takes up to a fifth of their TTL. A job of a node that has
-died is taken when its session is over.
+died is taken when its session is over. On ZooKeeper it is held until that expires.
 
 A job that is taken away, by a command or because it was lost, is a failure of that
 one job: of several, the others are still worked on. Standard output need not take what

@@ -90,19 +90,14 @@ func (d *Doctor) Namespace(ctx context.Context) ([]Check, error) {
 // doubts returns how long to wait for a second look, and why; zero if the first one is
 // enough.
 func (d *Doctor) doubts(s *snapshot, now time.Time) (wait time.Duration, why string) {
-	claims, silent, ttl := s.claimed(), s.silent(now), d.ttl()
+	claims, silent := s.claimed(), s.silent(now)
 	switch {
 	case len(silent) > 0:
 		return d.longestTTL(s, silent)*11/10 + time.Second, "sessions that nobody renews should be ended by those who are there"
 	case slices.ContainsFunc(claims, s.unbacked):
-		for _, n := range s.nodes {
-			if granted, err := time.ParseDuration(n.info.SessionTTL); err == nil {
-				ttl = max(ttl, min(granted, session.TTLMax))
-			}
-		}
-		return ttl*11/10 + time.Second, "claims whose node is gone should go with their sessions"
+		return d.longestTTL(s, nil)*11/10 + time.Second, "claims whose node is gone should go with their sessions"
 	case slices.ContainsFunc(claims, func(t *mirror.Task) bool { return t.Session != 0 && !t.Exists() }):
-		return ttl, "handlers of tasks that were deleted should return"
+		return d.ttl(), "handlers of tasks that were deleted should return"
 	case slices.ContainsFunc(s.live(), func(t *mirror.Task) bool { return s.waits(t, now) }):
 		return secondLook, "tasks that nobody holds should be claimed"
 	}

@@ -17,7 +17,7 @@ import (
 func (s *snapshot) silent(now time.Time) (ids []broker.SessionID) {
 	for _, k := range s.order {
 		held := k.Kind == keys.NodeInfo || k.Kind == keys.Candidate || k.Kind == keys.Owner
-		if held && !slices.Contains(ids, k.Session) && s.renewals.Silent(k.Session, now) > 0 {
+		if held && !slices.Contains(ids, k.Session) && s.renewals.Overdue(k.Session, now) > 0 {
 			ids = append(ids, k.Session)
 		}
 	}
@@ -46,14 +46,19 @@ func (s *snapshot) noteSilent(n *notes, before *snapshot, now time.Time) {
 		if s.renewals[id] == before.renewals[id] && before != s {
 			n.add(Problem, "session(s) that nobody renews, and nobody has ended: their processes are dead or cut off, and what they hold is shown as held",
 				`"windlass doctor --fix" ends them, and so does a node that is started, once it has been up for a session TTL`,
-				fmt.Sprintf("%s, not renewed for %v", s.nameOf(id), s.renewals.Silent(id, now)))
+				fmt.Sprintf("%s, not renewed for %v", s.nameOf(id), s.renewals.Overdue(id, now)))
 		}
 	}
 }
 
-// longestTTL is the longest of some sessions, and at least that of the doctor.
+// longestTTL is the longest of some sessions and of the nodes, and at least that of the doctor.
 func (d *Doctor) longestTTL(s *snapshot, ids []broker.SessionID) time.Duration {
 	ttl := d.ttl()
+	for _, n := range s.nodes {
+		if granted, err := time.ParseDuration(n.info.SessionTTL); err == nil {
+			ttl = max(ttl, min(granted, session.TTLMax))
+		}
+	}
 	for _, id := range ids {
 		ttl = max(ttl, min(s.renewals[id].TTL, session.TTLMax))
 	}
@@ -71,7 +76,7 @@ func (d *Doctor) endSilent(ctx context.Context) (fixed []Fixed, err error) {
 	if _, known := s.checkLayout(); !known || len(silent) == 0 {
 		return nil, nil
 	}
-	wait := d.longestTTL(s, silent)*3/2 + 5*time.Second
+	wait := 3*d.longestTTL(s, silent) + 5*time.Second // where those who look after all have died as well
 	if d.Waiting != nil {
 		d.Waiting(wait, "sessions that nobody renews are ended once they were watched for their TTL")
 	}

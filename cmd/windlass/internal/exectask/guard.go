@@ -67,42 +67,70 @@ const (
 	guardLate = 100 * time.Millisecond
 	// guardTick bounds how late it notices that the machine was suspended.
 	guardTick = time.Second
-	// guardQuiet is how long it has had no news by then. A guard that was frozen has old ones to
-	// read, and the supervisor sends it the last one within a tick.
+	// guardQuiet is how long it has had no news by then, since it was frozen itself: it then has
+	// old ones to read, and the supervisor sends it the last one within a tick.
 	guardQuiet = 3 * tick
 )
 
-// holdDeadline ends the runs whenever their deadline has passed, until no process has the other
-// end of the lifeline.
+// holdDeadline ends the runs when their deadline has passed, until no process has the other end
+// of the lifeline.
 func holdDeadline(news io.Reader, clocks clock.Clock, end func() error) {
 	inbound := make(chan message)
 	go read(news, inbound)
+	// until is nil while there is nothing to end, until the next deadline is set.
 	var until *deadline
-	var heard time.Duration // when the last news came, by Boot
+	// heard is when the last news came, or this process went on after it was frozen; looked is when
+	// it looked last. Both are readings of Boot.
+	var heard, looked time.Duration
+	failed := ""
 	for {
+		now := clocks.Read()
+		if now.Boot-looked > guardTick+guardQuiet {
+			heard = now.Boot
+		}
+		looked = now.Boot
 		wait := guardTick
 		if until != nil {
-			now := clocks.Read()
 			until.look(now)
-			switch due := max(min(until.Hard, never-guardLate)+guardLate, heard+guardQuiet); {
-			case now.Boot < due:
-				wait = min(wait, due-now.Boot)
-			default:
-				if err := end(); err != nil {
-					fmt.Fprintln(os.Stderr, err)
-				}
+			wait = min(wait, max(min(until.Hard, never-guardLate)+guardLate, heard+guardQuiet)-now.Boot)
+		}
+		m, open, some := receive(inbound, wait)
+		switch {
+		case !open:
+			return
+		case some && m.Until != nil:
+			until, heard = m.Until, clocks.Read().Boot
+		case some || wait > 0:
+		default:
+			err := end()
+			if err == nil {
+				until = nil // the supervisor starts nothing before it has another deadline
+				continue
+			}
+			heard = now.Boot + guardTick - guardQuiet // it tries again then
+			if text := err.Error(); text != failed {
+				failed = text
+				fmt.Fprintln(os.Stderr, err)
 			}
 		}
-		select {
-		case m, open := <-inbound:
-			if !open {
-				return
-			}
-			if m.Until != nil {
-				until, heard = m.Until, clocks.Read().Boot
-			}
-		case <-time.After(wait):
-		}
+	}
+}
+
+// receive waits for a message, which comes first if it is there.
+func receive(inbound <-chan message, wait time.Duration) (m message, open, some bool) {
+	select {
+	case m, open = <-inbound:
+		return m, open, true
+	default:
+	}
+	if wait <= 0 {
+		return m, true, false
+	}
+	select {
+	case m, open = <-inbound:
+		return m, open, true
+	case <-time.After(wait):
+		return m, true, false
 	}
 }
 

@@ -1,9 +1,11 @@
 package exectask
 
 import (
+	"errors"
 	"io"
 	"os"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -12,69 +14,106 @@ import (
 	"github.com/windlass-go/windlass/internal/clock"
 )
 
-// guarding runs holdDeadline in virtual time. tell sends a deadline that is so far away, and ends
-// is when it has ended the runs, in seconds.
-func guarding(t *testing.T, test func(tell func(hard time.Duration), ends func() []float64)) {
+// guarded is holdDeadline in virtual time.
+type guarded struct {
+	t *testing.T
+	// skew is by how much the guard's clock is ahead, as after it was frozen for so long.
+	skew atomic.Int64
+	ours *io.PipeWriter
+	ends []float64 // when it has ended the runs, in seconds
+	fail atomic.Bool
+}
+
+func guarding(t *testing.T, test func(g *guarded)) {
 	synctest.Test(t, func(t *testing.T) {
 		theirs, ours := io.Pipe()
+		g := &guarded{t: t, ours: ours}
 		began := time.Now()
-		var ends []float64
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			holdDeadline(theirs, clock.Process, func() error {
-				ends = append(ends, time.Since(began).Seconds())
+			holdDeadline(theirs, g.clock, func() error {
+				g.ends = append(g.ends, time.Since(began).Seconds())
+				if g.fail.Load() {
+					return errors.New("it cannot be killed")
+				}
 				return nil
 			})
 		}()
-		test(func(hard time.Duration) {
-			now := clock.Clock(clock.Process).Read()
-			frame, err := encode(message{Kind: kindDeadline, Until: newDeadline(now.Boot, now.Boot+hard, now)})
-			must(t, err)
-			_, err = ours.Write(frame)
-			must(t, err)
-		}, func() []float64 {
-			synctest.Wait()
-			return ends
-		})
+		test(g)
 		must(t, ours.Close())
 		<-over
 	})
 }
 
+func (g *guarded) clock() (boot, day time.Duration) {
+	boot, day = clock.Process()
+	return boot + time.Duration(g.skew.Load()), day + time.Duration(g.skew.Load())
+}
+
+// tell sends a deadline that is so far away.
+func (g *guarded) tell(hard time.Duration) {
+	g.t.Helper()
+	now := clock.Clock(g.clock).Read()
+	frame, err := encode(message{Kind: kindDeadline, Until: newDeadline(now.Boot, now.Boot+hard, now)})
+	must(g.t, err)
+	_, err = g.ours.Write(frame)
+	must(g.t, err)
+}
+
+func (g *guarded) want(ends ...float64) {
+	g.t.Helper()
+	synctest.Wait()
+	if !slices.Equal(g.ends, ends) {
+		g.t.Errorf("it has ended the runs at %v, want %v", g.ends, ends)
+	}
+}
+
 func TestHoldDeadline_X01_EndsWhatIsLeftAtTheLastDeadline(t *testing.T) {
-	guarding(t, func(tell func(time.Duration), ends func() []float64) {
+	guarding(t, func(g *guarded) {
 		time.Sleep(time.Minute)
-		if got := ends(); got != nil {
-			t.Errorf("it ended at %v what had no deadline", got)
-		}
 		for range 10 {
-			tell(5 * time.Second)
+			g.tell(5 * time.Second)
 			time.Sleep(time.Second)
 		}
-		time.Sleep(10 * time.Second) // the last one came after 69 s
-		if got := ends(); len(got) == 0 || got[0] != 74.1 {
-			t.Errorf("it ended at %v, want from 74.1 on", got)
-		}
-		before := len(ends())
-		tell(time.Hour) // the node is back
+		time.Sleep(10 * time.Second)
+		g.want(74.1)      // the last one came after 69 s
+		g.tell(time.Hour) // the node is back
 		time.Sleep(time.Minute)
-		if got := ends(); len(got) != before {
-			t.Errorf("it ended at %v what had got another deadline", got)
-		}
+		g.want(74.1)
 	})
 }
 
-func TestHoldDeadline_X01_AGuardThatWasFrozenReadsAllItsNewsFirst(t *testing.T) {
-	guarding(t, func(tell func(time.Duration), ends func() []float64) {
-		for i := range 100 {
-			tell(time.Duration(i-200) * time.Second) // all of them are over
-		}
-		time.Sleep(tick) // the supervisor sends what did not fit
-		tell(time.Hour)
+func TestHoldDeadline_X01_TriesAgainWhatItCouldNotEnd(t *testing.T) {
+	guarding(t, func(g *guarded) {
+		g.fail.Store(true)
+		g.tell(time.Second)
+		time.Sleep(3500 * time.Millisecond)
+		g.fail.Store(false)
 		time.Sleep(time.Minute)
-		if got := ends(); got != nil {
-			t.Errorf("it ended at %v", got)
+		g.want(1.1, 2.1, 3.1, 4.1)
+	})
+}
+
+// A guard that alone was frozen past the last deadline that it knows ends nothing before it has
+// read what came meanwhile, and what the supervisor then sends that did not fit in.
+func TestHoldDeadline_X01_AGuardThatWasFrozenReadsAllItsNewsFirst(t *testing.T) {
+	guarding(t, func(g *guarded) {
+		g.tell(5 * time.Second)
+		time.Sleep(guardTick - tick/2)
+		g.skew.Store(int64(time.Hour))
+		time.Sleep(tick) // it looks now
+		for i := range 100 {
+			g.tell(time.Duration(i-200) * time.Second) // all of them are over
+		}
+		time.Sleep(tick)
+		g.tell(time.Hour)
+		time.Sleep(time.Minute)
+		g.want()
+		g.skew.Add(int64(2 * time.Hour)) // and nobody sends anything
+		time.Sleep(time.Minute)
+		if len(g.ends) != 1 {
+			t.Errorf("it has ended the runs at %v, want once", g.ends)
 		}
 	})
 }
