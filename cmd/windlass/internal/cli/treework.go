@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/windlass-go/windlass"
@@ -36,6 +37,10 @@ type jobWorker struct {
 	space    keys.Space
 	node     *windlass.Node
 	commands *supervised
+	// nameless is set while the node waits for its name, which a process that has died may hold.
+	nameless atomic.Bool
+	// settling is until when the jobs of a dead node may be left alone.
+	settling time.Time
 }
 
 func (a *app) dequeueInto(ctx context.Context, f dequeueFlags) error {
@@ -55,6 +60,7 @@ func (a *app) dequeueInto(ctx context.Context, f dequeueFlags) error {
 	if !f.verbose {
 		events.Errored = nil // this command ends with that error
 	}
+	events = w.noted(events)
 	w.space, err = a.space()
 	if err != nil {
 		return errors.Join(err, b.Close())
@@ -108,6 +114,10 @@ func (w *jobWorker) work(ctx context.Context) error {
 // tryTake takes a job if there is one. What a dead node holds is one as soon as its session is over.
 func (w *jobWorker) tryTake(ctx context.Context, jobType string) (*windlass.Dequeued, error) {
 	job, err := w.node.TryDequeue(ctx, jobType)
+	for errors.Is(err, windlass.ErrEmpty) && w.nameless.Load() { // each takes seconds, and one finds that the node has ended
+		job, err = w.node.TryDequeue(ctx, jobType)
+		w.settling = time.Now().Add(settleDeath)
+	}
 	if !errors.Is(err, windlass.ErrEmpty) {
 		return job, err
 	}
@@ -115,12 +125,28 @@ func (w *jobWorker) tryTake(ctx context.Context, jobType string) (*windlass.Dequ
 	switch {
 	case err != nil:
 		return nil, err
-	case !gone:
+	case gone:
+		w.settling = time.Now().Add(settleDeath)
+	case time.Now().After(w.settling):
 		return w.node.TryDequeue(ctx, jobType)
 	}
-	settling, cancel := context.WithTimeoutCause(ctx, settleDeath, windlass.ErrEmpty)
+	settling, cancel := context.WithDeadlineCause(ctx, w.settling, windlass.ErrEmpty)
 	defer cancel()
 	return w.node.Dequeue(settling, jobType)
+}
+
+// noted returns events that w learns of as well.
+func (w *jobWorker) noted(e windlass.Events) windlass.Events {
+	joined, waiting := e.Joined, e.Waiting
+	e.Joined = func(incarnation string, timing session.Timing) {
+		w.nameless.Store(false)
+		joined(incarnation, timing)
+	}
+	e.Waiting = func(cause error) {
+		w.nameless.Store(errors.Is(cause, windlass.ErrNameTaken))
+		waiting(cause)
+	}
+	return e
 }
 
 func (w *jobWorker) workOn(ctx context.Context, job *windlass.Dequeued) error {

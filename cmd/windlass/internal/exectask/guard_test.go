@@ -112,6 +112,7 @@ func TestHoldDeadline_X01_AGuardThatWasFrozenReadsAllItsNewsFirst(t *testing.T) 
 		g.want()
 		g.skew.Add(int64(2 * time.Hour)) // and nobody sends anything
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if len(g.ends) != 1 {
 			t.Errorf("it has ended the runs at %v, want once", g.ends)
 		}
