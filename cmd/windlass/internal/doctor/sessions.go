@@ -12,8 +12,8 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// silent returns the sessions of nodes and candidates that nobody renews, as far as the clocks
-// say, in the order of the keys.
+// silent returns the sessions of nodes, candidates and holders of tasks that nobody renews, as far
+// as the clocks say, in the order of the keys.
 func (s *snapshot) silent(now time.Time) (ids []broker.SessionID) {
 	for _, k := range s.order {
 		held := k.Kind == keys.NodeInfo || k.Kind == keys.Candidate || k.Kind == keys.Owner
