@@ -6,9 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
-	"maps"
-	"reflect"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -35,6 +32,8 @@ type Client struct {
 	tracer Tracer
 	// copy answers lists; nil means that the broker does.
 	copy *TaskCopy
+	// silence tells which nodes are not renewed.
+	silence session.Silence
 }
 
 // ClientOption is an option of NewClient.
@@ -323,13 +322,11 @@ func (c *Client) Task(ctx context.Context, id string) (TaskDetail, error) {
 	}
 	d := detail(info, r.Reads)
 	if owner := r.Reads[2]; owner != nil && owner.Session != 0 {
-		silent, err := session.Silent(ctx, c.broker, c.space.Sessions(), owner.Session)
+		silent, err := c.silence.Of(ctx, c.broker, c.space.Sessions(), owner.Session)
 		if err != nil {
 			return TaskDetail{}, fmt.Errorf("task %q: see whether its holder is renewed: %w", id, err)
 		}
-		if s := silent[owner.Session]; s > 0 {
-			d.Silent = s.String()
-		}
+		d.SilentSince = silent[owner.Session]
 	}
 	return d, nil
 }
@@ -396,11 +393,11 @@ type NodeStatus struct {
 	ShortLived []string `json:"short_lived,omitempty"`
 	// A Returning node is being stopped and intends to come back.
 	Returning bool `json:"returning,omitempty"`
-	// Silent is for how long its session has not been renewed, as a duration such as "25s", if
-	// that is longer than its TTL: its process is dead or cut off, and nobody has ended the session
-	// yet. If two clocks say so, a second look a few seconds later tells. It is empty on a store
-	// that ends sessions by itself.
-	Silent string `json:"silent,omitempty"`
+	// SilentSince is when its session was last renewed, by its own clock, if that is longer ago
+	// than its TTL: its process is dead or cut off, and nobody has ended the session yet. If two
+	// clocks say so, a second look a few seconds later tells. It is zero on a store that ends
+	// sessions by itself.
+	SilentSince time.Time `json:"silent_since,omitzero"`
 	// Probation is set while the node is given nothing because it has died repeatedly:
 	// until then, or until no other node takes tasks.
 	Probation  time.Time `json:"probation,omitzero"`
@@ -435,85 +432,18 @@ func (c *Client) Nodes(ctx context.Context) ([]NodeStatus, error) {
 	}
 	tasks := mirror.NewTasks(c.space, mirror.Keep{})
 	tasks.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
-	silent, err := session.Silent(ctx, c.broker, c.space.Sessions())
+	silent, err := c.silence.Of(ctx, c.broker, c.space.Sessions())
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: see who is renewed: %w", err)
 	}
 	list := []NodeStatus{}
 	for _, n := range nodes.Registered() {
-		s := nodeStatus(n, tasks.Owned(n.Name))
-		if d := silent[n.Session]; d > 0 {
-			s.Silent = d.String()
-		}
-		list = append(list, s)
+		list = append(list, nodeStatus(n, tasks.Owned(n.Name), silent[n.Session]))
 	}
 	return list, nil
 }
 
-// NodeChange is a node that joined or changed, or that is gone.
-type NodeChange struct {
-	Node NodeStatus
-	// Gone is true if the node left; only its name is set then.
-	Gone bool
-	// Revision is the store revision at which the watch learned of the change; as in
-	// TaskChange.
-	Revision int64
-}
-
-// WatchNodes yields the registered nodes, sorted by name, and then every change,
-// including changes of their number of tasks, until ctx is done or the caller stops. If
-// the broker is unreachable, it yields the error and continues once the broker is back;
-// the caller may stop instead.
-func (c *Client) WatchNodes(ctx context.Context) iter.Seq2[NodeChange, error] {
-	return func(yield func(NodeChange, error) bool) {
-		nodes, tasks := mirror.NewNodes(c.space), mirror.NewTasks(c.space, mirror.Keep{})
-		shown := map[string]NodeStatus{}
-		sources := []mirror.Source{{Prefix: c.space.Nodes()}, {Prefix: c.space.Tasks(), Strip: tasks.Strip}}
-		c.follow(ctx, sources, nil, func(u sourced, complete bool) bool {
-			switch {
-			case u.Err != nil:
-				return yield(NodeChange{}, fmt.Errorf("watch nodes: %w", u.Err))
-			case u.source == 0 && u.Snapshot != nil:
-				nodes.Reset(u.Snapshot)
-			case u.source == 0:
-				nodes.Apply(u.Batch)
-			case u.Snapshot != nil:
-				tasks.Reset(u.Snapshot)
-			default:
-				tasks.Apply(u.Batch)
-			}
-			return !complete || showNodes(nodes, tasks, shown, int64(u.revision()), yield)
-		})
-	}
-}
-
-// showNodes yields the differences from what was shown.
-func showNodes(nodes *mirror.Nodes, tasks *mirror.Tasks, shown map[string]NodeStatus, at int64, yield func(NodeChange, error) bool) bool {
-	there := map[string]bool{}
-	for _, n := range nodes.Registered() {
-		status := nodeStatus(n, tasks.Owned(n.Name))
-		there[n.Name] = true
-		if was, ok := shown[n.Name]; ok && reflect.DeepEqual(was, status) {
-			continue
-		}
-		shown[n.Name] = status
-		if !yield(NodeChange{Node: status, Revision: at}, nil) {
-			return false
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(shown)) {
-		if there[name] {
-			continue
-		}
-		delete(shown, name)
-		if !yield(NodeChange{Node: NodeStatus{Name: name}, Gone: true, Revision: at}, nil) {
-			return false
-		}
-	}
-	return true
-}
-
-func nodeStatus(n *mirror.Node, tasks int) NodeStatus {
+func nodeStatus(n *mirror.Node, tasks int, silent time.Time) NodeStatus {
 	var i NodeInfo
 	problem := ""
 	if err := json.Unmarshal(n.Info, &i); err != nil {
@@ -521,7 +451,9 @@ func nodeStatus(n *mirror.Node, tasks int) NodeStatus {
 	}
 	s := NodeStatus{
 		Name: n.Name, Tasks: tasks, Frozen: i.Frozen, Draining: i.Draining, Zone: i.Zone, Labels: i.Labels,
-		Cordon: cordonOf(n), Capacity: i.Capacity, Weight: i.Weight, Load: i.Load, Overloaded: i.Overloaded, Behind: i.Behind, SlowRenewal: i.SlowRenewal, ShortLived: i.ShortLived, Returning: i.Returning, Probation: i.Probation, StartedAt: i.StartedAt, SessionTTL: i.SessionTTL, Version: i.Version, Types: i.Types, Pulls: i.Pulls, Limits: i.Limits,
+		Cordon: cordonOf(n), Capacity: i.Capacity, Weight: i.Weight, Load: i.Load, Overloaded: i.Overloaded, Behind: i.Behind,
+		SlowRenewal: i.SlowRenewal, ShortLived: i.ShortLived, Returning: i.Returning, SilentSince: silent, Probation: i.Probation,
+		StartedAt: i.StartedAt, SessionTTL: i.SessionTTL, Version: i.Version, Types: i.Types, Pulls: i.Pulls, Limits: i.Limits,
 		Incarnation: i.Incarnation, Host: i.Host, LogDir: i.LogDir, Problem: problem,
 	}
 	if s.Labels == nil {

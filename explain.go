@@ -108,9 +108,9 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 	target := s.target(t, now)
 	e.Nodes, e.Cycle = s.verdicts(t, target), s.cycle(t)
 	s.explain(&e, t, target, now)
-	if detail.Silent != "" {
-		e.Why = fmt.Sprintf("%s holds it, and has not renewed its session for %s: it is dead or cut off, and nobody has ended its session yet. "+
-			"A node does that once it has been there for a session TTL", detail.Node, detail.Silent)
+	if !detail.SilentSince.IsZero() {
+		e.Why = fmt.Sprintf("%s holds it, and %s, and nobody has ended its session yet. "+
+			"A node does that once it has been there for a session TTL", detail.Node, silentFor(detail.SilentSince, now))
 	}
 	if p := s.paused(detail.Type); p != nil {
 		why := e.Why
@@ -227,15 +227,22 @@ func (s *survey) takes(node string, t *mirror.Task) bool {
 	return slices.ContainsFunc(s.nodes, func(n NodeInfo) bool { return n.Name == node && s.verdict(&n, t, "").Takes })
 }
 
+// silentFor says that a node is not renewed.
+func silentFor(since, now time.Time) string {
+	return fmt.Sprintf("has not renewed its session for %v: it is dead or cut off", now.Sub(since).Truncate(time.Second))
+}
+
 // verdict says whether a node could run a task.
 func (s *survey) verdict(n *NodeInfo, t *mirror.Task, target string) NodeVerdict {
-	placed, class := n.placed(), s.kinds.OfTask(t).Class
+	placed, class := s.placed(n), s.kinds.OfTask(t).Class
 	v := NodeVerdict{Node: n.Name}
 	holds := s.tally.Of(n.Name)
 	weight, full := holds.Weight, placed.Full(class, holds)
 	switch why := placed.Excludes(class); {
 	case t.Owner == n.Name && t.Owned():
 		v.Why = "it holds the task"
+	case !s.silent[n.Name].IsZero():
+		v.Why = "it " + silentFor(s.silent[n.Name], time.Now())
 	case why != "":
 		v.Why = why
 	case placed.Closed != "":
@@ -339,7 +346,7 @@ func checkPlanned(n NodeInfo) error {
 func (s *survey) viewOf(nodes []NodeInfo, open map[*placement.Class]int) placement.View {
 	v := placement.View{Held: &s.tally, Open: open}
 	for i := range nodes {
-		v.Nodes = append(v.Nodes, nodes[i].placed())
+		v.Nodes = append(v.Nodes, s.placed(&nodes[i]))
 	}
 	return v
 }
@@ -359,8 +366,9 @@ func (m *planSimulation) place(open []*mirror.Task) {
 	m.held = map[string]int{}
 	stays := map[string]placement.Node{}
 	for i := range m.after {
-		if m.after[i].closed() == "" || m.after[i].closed() == "frozen" || m.after[i].closed() == "overloaded" {
-			stays[m.after[i].Name] = m.after[i].placed()
+		n := m.placed(&m.after[i])
+		if n.Closed == "" || n.Closed == "frozen" || n.Closed == "overloaded" {
+			stays[n.Name] = n
 		}
 	}
 	unplaced := slices.Clone(open)
@@ -457,8 +465,19 @@ type survey struct {
 	book deaths.Book
 	// cordons has the cordons by node.
 	cordons map[string]*Cordon
+	// silent has since when the nodes are not renewed that are not.
+	silent map[string]time.Time
 	// paused returns the pause of a type, nil for none.
 	paused func(taskType string) *TypePause
+}
+
+// placed converts a node for the planner. One that is not renewed takes nothing.
+func (s *survey) placed(n *NodeInfo) placement.Node {
+	placed := n.placed()
+	if !s.silent[n.Name].IsZero() {
+		placed.Closed = "dead or cut off"
+	}
+	return placed
 }
 
 // listNodes returns a copy of everything that is stored about nodes.
@@ -474,7 +493,11 @@ func listNodes(ctx context.Context, b broker.Broker, space keys.Space) (*mirror.
 
 // survey reads the nodes and the tasks.
 func (c *Client) survey(ctx context.Context) (*survey, error) {
-	s := &survey{space: c.space, kinds: kind.New(readKind), cordons: map[string]*Cordon{}}
+	s := &survey{space: c.space, kinds: kind.New(readKind), cordons: map[string]*Cordon{}, silent: map[string]time.Time{}}
+	silent, err := c.silence.Of(ctx, c.broker, c.space.Sessions())
+	if err != nil {
+		return nil, fmt.Errorf("see who is renewed: %w", err)
+	}
 	nodes, err := listNodes(ctx, c.broker, c.space)
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
@@ -486,7 +509,7 @@ func (c *Client) survey(ctx context.Context) (*survey, error) {
 			info = NodeInfo{Frozen: true} // it exists, and what it takes is unknown
 		}
 		info.Name = n.Name
-		s.nodes, s.cordons[n.Name] = append(s.nodes, info), cordonOf(n)
+		s.nodes, s.cordons[n.Name], s.silent[n.Name] = append(s.nodes, info), cordonOf(n), silent[n.Session]
 	}
 	kvs, revision, err := broker.Collect(ctx, c.broker, c.space.Tasks())
 	if err != nil {
@@ -550,7 +573,7 @@ func shortLived(nodes []NodeInfo) map[string]bool {
 func (s *survey) view(open []*mirror.Task) placement.View {
 	v := placement.View{Held: &s.tally, Open: map[*placement.Class]int{}, Leaving: map[*placement.Class]int{}, ShortLived: shortLived(s.nodes)}
 	for i := range s.nodes {
-		v.Nodes = append(v.Nodes, s.nodes[i].placed())
+		v.Nodes = append(v.Nodes, s.placed(&s.nodes[i]))
 		if s.nodes[i].Draining {
 			for c, n := range s.tally.Of(s.nodes[i].Name).Classes {
 				v.Leaving[c] += n

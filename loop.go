@@ -257,11 +257,7 @@ func (in *incarnation) checkClaim(id string) {
 	r := in.runs[id]
 	switch {
 	case r != nil && in.tasks.Revision() >= r.claim.token() && !(held && t.Token == r.claim.token()):
-		if in.tasks.Get(id) == nil {
-			in.lose(r, ErrDeleted)
-		} else {
-			in.lose(r, fmt.Errorf("%w: the owner key of task %q is gone", ErrLost, id))
-		}
+		in.lose(r, fmt.Errorf("%w: the owner key of task %q is gone", ErrLost, id))
 	case r != nil && in.isDeleted(r):
 		in.stopRun(id, ErrDeleted)
 	case r != nil && in.isOutdated(r):

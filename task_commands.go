@@ -478,9 +478,8 @@ func (c *Client) carriedOut(ctx context.Context, sent SentCommand) (TaskDetail, 
 }
 
 // Wait waits until a task has one of the statuses, and then returns it. What a node holds
-// that is silent (TaskDetail.Silent) has none. If the task
-// ends with another status, Wait returns a *FinishedError; if it is deleted,
-// ErrNotFound.
+// that is silent (TaskDetail.SilentSince) has none. If the task ends with another status,
+// Wait returns a *FinishedError; if it is deleted, ErrNotFound.
 func (c *Client) Wait(ctx context.Context, id string, statuses ...Status) (TaskDetail, error) {
 	if len(statuses) == 0 {
 		return TaskDetail{}, badInput("statuses", "", "at least one must be given")
@@ -494,7 +493,7 @@ func (c *Client) Wait(ctx context.Context, id string, statuses ...Status) (TaskD
 		}
 		d = now
 		switch {
-		case d.Silent != "": // what its holder last said of it need not be so any more
+		case !d.SilentSince.IsZero(): // what its holder last said of it need not be so any more
 			return false, nil
 		case (Filter{Statuses: statuses}).Matches(d.TaskInfo):
 			return true, nil

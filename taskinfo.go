@@ -121,9 +121,9 @@ type TaskDetail struct {
 	Result json.RawMessage `json:"result"`
 	// Command is the command that was sent to it and is not carried out yet.
 	Command *statemachine.Command `json:"command,omitempty"`
-	// Silent is for how long the holder of the task has not renewed its session; see
-	// NodeStatus.Silent.
-	Silent string `json:"silent,omitempty"`
+	// SilentSince is when the holder of the task last renewed its session; see
+	// NodeStatus.SilentSince.
+	SilentSince time.Time `json:"silent_since,omitzero"`
 }
 
 // Filter selects tasks. The zero value selects all.

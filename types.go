@@ -148,7 +148,7 @@ func (c *Client) PausedTypes(ctx context.Context) (map[string]TypePause, error) 
 
 // typesOf returns the types that a node runs or pulls.
 func typesOf(n *mirror.Node) []string {
-	s := nodeStatus(n, 0)
+	s := nodeStatus(n, 0, time.Time{})
 	return slices.Concat(s.Types, s.Pulls)
 }
 

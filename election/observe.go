@@ -103,11 +103,12 @@ func (q queues) first(election string) (first Leadership) {
 	return first
 }
 
-func (q queues) info(space keys.Space, election string) ElectionInfo {
+func (q queues) info(space keys.Space, election string, silent map[broker.SessionID]time.Time) ElectionInfo {
 	info := ElectionInfo{Name: election}
 	for _, kv := range q.queue(election) {
 		info.Candidates = append(info.Candidates, CandidateInfo{
 			Name: space.Parse(kv.Key).Candidate, Token: int64(kv.Created), Session: kv.Session, Resigning: isResigning(kv),
+			SilentSince: silent[kv.Session],
 		})
 	}
 	return info
@@ -135,11 +136,11 @@ type CandidateInfo struct {
 	Session broker.SessionID
 	// Resigning is true if the candidate was asked to give up.
 	Resigning bool
-	// Silent is for how long the session has not been renewed, if that is longer than its TTL:
-	// the candidate is dead or cut off, and nobody has ended the session yet. If two clocks say so,
-	// a second look a few seconds later tells. It is zero on a store that ends sessions by itself.
-	// Only List sets it.
-	Silent time.Duration
+	// SilentSince is when the session was last renewed, by the clock of the candidate, if that is
+	// longer ago than its TTL: the candidate is dead or cut off, and nobody has ended the session
+	// yet. If two clocks say so, a second look a few seconds later tells. It is zero on a store that
+	// ends sessions by itself.
+	SilentSince time.Time
 }
 
 // ElectionInfo is one election.
@@ -160,18 +161,15 @@ func List(ctx context.Context, b broker.Broker, namespace string) ([]ElectionInf
 	if err != nil {
 		return nil, err
 	}
-	silent, err := session.Silent(ctx, b, space.Sessions())
+	var silence session.Silence
+	silent, err := silence.Of(ctx, b, space.Sessions())
 	if err != nil {
 		return nil, err
 	}
 	queues := queuesOf(space, all)
 	var infos []ElectionInfo
 	for _, name := range slices.Sorted(maps.Keys(queues)) {
-		info := queues.info(space, name)
-		for i := range info.Candidates {
-			info.Candidates[i].Silent = silent[info.Candidates[i].Session]
-		}
-		infos = append(infos, info)
+		infos = append(infos, queues.info(space, name, silent))
 	}
 	return infos, nil
 }

@@ -5,10 +5,13 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/session"
 )
 
 // LineChange is an election whose queue has changed, or that has no candidates any
@@ -22,8 +25,8 @@ type LineChange struct {
 }
 
 // Watch yields the elections that have candidates, by name, and then every change of a
-// queue, until ctx ends or the caller stops. It yields an error and then retries,
-// unless it is a ConfigError.
+// queue, and of who in it is renewed, until ctx ends or the caller stops. It yields an error and
+// then retries, unless it is a ConfigError.
 func Watch(ctx context.Context, b broker.Broker, namespace string) iter.Seq2[LineChange, error] {
 	return func(yield func(LineChange, error) bool) {
 		space, err := keys.New(namespace)
@@ -31,22 +34,103 @@ func Watch(ctx context.Context, b broker.Broker, namespace string) iter.Seq2[Lin
 			yield(LineChange{}, &ConfigError{"namespace", err})
 			return
 		}
-		follow(ctx, b, space, space.Elections(), func(s step) bool {
-			switch {
-			case s.err != nil:
-				return yield(LineChange{}, s.err)
-			case s.more:
+		w := lines{space: space, shown: map[string]ElectionInfo{}, yield: yield}
+		inTurns(ctx, func(ctx context.Context, turn func(func() bool)) {
+			follow(ctx, b, space, space.Elections(), func(s step) bool {
+				turn(func() bool { return w.take(s) })
 				return true
-			}
-			for _, name := range slices.Sorted(maps.Keys(s.changed)) {
-				info := s.queues.info(space, name)
-				if !yield(LineChange{Election: info, Gone: len(info.Candidates) == 0, Revision: int64(s.at)}, nil) {
-					return false
-				}
-			}
-			return true
+			})
+		}, func(ctx context.Context, turn func(func() bool)) {
+			session.WatchSilence(ctx, b, space.Sessions(), func(now map[broker.SessionID]time.Time) {
+				turn(func() bool { return w.fellSilent(now) })
+			})
 		})
 	}
+}
+
+// inTurns runs two sources of work, whose turns it takes one at a time in the goroutine of its
+// caller, until one returns false or ctx ends.
+func inTurns(ctx context.Context, sources ...func(ctx context.Context, turn func(func() bool))) {
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	turns := make(chan func())
+	turn := func(take func() bool) {
+		taken := make(chan struct{})
+		select {
+		case turns <- func() {
+			defer close(taken)
+			if !take() {
+				stop()
+			}
+		}:
+			<-taken
+		case <-ctx.Done():
+		}
+	}
+	for _, source := range sources {
+		running.Go(func() { source(ctx, turn) })
+	}
+	for ctx.Err() == nil {
+		select {
+		case take := <-turns:
+			take()
+		case <-ctx.Done():
+		}
+	}
+}
+
+// lines is the state of a Watch.
+type lines struct {
+	space keys.Space
+	// shown has what the caller has seen.
+	shown map[string]ElectionInfo
+	at    broker.Revision
+	// silent has the sessions that are not renewed.
+	silent map[broker.SessionID]time.Time
+	yield  func(LineChange, error) bool
+}
+
+func (w *lines) take(s step) bool {
+	switch {
+	case s.err != nil:
+		return w.yield(LineChange{}, s.err)
+	case s.more:
+		return true
+	}
+	w.at = s.at
+	for _, name := range slices.Sorted(maps.Keys(s.changed)) {
+		if !w.show(s.queues.info(w.space, name, w.silent)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *lines) fellSilent(now map[broker.SessionID]time.Time) bool {
+	w.silent = now
+	for _, name := range slices.Sorted(maps.Keys(w.shown)) {
+		info, changed := w.shown[name], false
+		info.Candidates = slices.Clone(info.Candidates)
+		for i := range info.Candidates {
+			c := &info.Candidates[i]
+			changed = changed || !c.SilentSince.Equal(now[c.Session])
+			c.SilentSince = now[c.Session]
+		}
+		if changed && !w.show(info) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *lines) show(info ElectionInfo) bool {
+	gone := len(info.Candidates) == 0
+	if w.shown[info.Name] = info; gone {
+		delete(w.shown, info.Name)
+	}
+	return w.yield(LineChange{Election: info, Gone: gone, Revision: int64(w.at)}, nil)
 }
 
 // Observe follows who leads an election without being a candidate: it yields the

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -114,51 +113,11 @@ func (r Renewals) read(kv *broker.KV) {
 	r[id] = last
 }
 
-// Overdue returns for how long a session has not been renewed, in whole seconds; zero if it was
-// within its TTL, or if that is not known. It is what two clocks say, which may be wrong: a second
-// look tells.
-func (r Renewals) Overdue(id broker.SessionID, now time.Time) time.Duration {
+// Overdue reports whether a session has not been renewed within its TTL, for all that is known. It
+// is what two clocks say, which may be wrong: a second look tells.
+func (r Renewals) Overdue(id broker.SessionID, now time.Time) bool {
 	last := r[id]
-	silent := now.Sub(last.At)
-	if last.At.IsZero() || last.TTL == 0 || silent <= last.TTL+clocksApart {
-		return 0
-	}
-	return silent.Truncate(time.Second)
-}
-
-// confirmMax is the longest wait for a second look: one and a half times the longest time between
-// two renewals.
-const confirmMax = 15 * time.Second
-
-// Silent returns which of some sessions, or of all without any, are not renewed, and for how long.
-// If the clocks say that of one, it looks again after it should have been renewed, so that nobody
-// is accused for a clock. If ctx ends before that, the clocks have the last word. Errors are the
-// broker's.
-func Silent(ctx context.Context, b broker.Broker, folder string, ids ...broker.SessionID) (map[broker.SessionID]time.Duration, error) {
-	first, err := ReadRenewals(ctx, b, folder, ids...)
-	if err != nil {
-		return nil, err
-	}
-	silent := map[broker.SessionID]time.Duration{}
-	wait := time.Duration(0)
-	for id, last := range first {
-		if d := first.Overdue(id, time.Now()); d > 0 {
-			silent[id] = d
-			wait = min(max(wait, Derive(last.TTL).Renew*3/2), confirmMax)
-		}
-	}
-	if by, bounded := ctx.Deadline(); len(silent) == 0 || bounded && time.Until(by) < 2*wait || !pause.For(ctx, wait) {
-		return silent, nil
-	}
-	second, err := ReadRenewals(ctx, b, folder, slices.Collect(maps.Keys(silent))...)
-	if err != nil {
-		return nil, err
-	}
-	maps.DeleteFunc(silent, func(id broker.SessionID, _ time.Duration) bool {
-		now, there := second[id]
-		return there && now != first[id] // else it was ended meanwhile, for its silence
-	})
-	return silent, nil
+	return !last.At.IsZero() && last.TTL != 0 && now.Sub(last.At) > last.TTL+clocksApart
 }
 
 // readsOf returns the reads of the keys of sessions, two for each.

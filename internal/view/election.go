@@ -1,6 +1,10 @@
 package view
 
-import "github.com/windlass-go/windlass/election"
+import (
+	"time"
+
+	"github.com/windlass-go/windlass/election"
+)
 
 // Election is an election in which somebody stands. Its JSON is stable.
 type Election struct {
@@ -17,19 +21,15 @@ type Candidate struct {
 	Token int64 `json:"token"`
 	// Resigning is set once it was asked to resign.
 	Resigning bool `json:"resigning,omitempty"`
-	// Silent is for how long the candidate has not renewed its session, as "25s".
-	Silent string `json:"silent,omitempty" doc:"for how long it has not renewed its session, as 25s, if that is longer than its TTL"`
+	// SilentSince is when the candidate last renewed its session, if that is longer ago than its TTL.
+	SilentSince time.Time `json:"silent_since,omitzero" doc:"when it last renewed its session, if that is longer ago than its TTL"`
 }
 
 // ElectionOf is the view of an election with at least one candidate.
 func ElectionOf(info election.ElectionInfo) Election {
 	v := Election{Name: info.Name, Leader: info.Candidates[0].Name, Token: info.Candidates[0].Token}
 	for _, c := range info.Candidates {
-		candidate := Candidate{Name: c.Name, Token: c.Token, Resigning: c.Resigning}
-		if c.Silent > 0 {
-			candidate.Silent = c.Silent.String()
-		}
-		v.Candidates = append(v.Candidates, candidate)
+		v.Candidates = append(v.Candidates, Candidate{Name: c.Name, Token: c.Token, Resigning: c.Resigning, SilentSince: c.SilentSince})
 	}
 	return v
 }

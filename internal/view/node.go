@@ -2,13 +2,14 @@ package view
 
 import (
 	"strings"
+	"time"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/shorten"
 )
 
 // NodeState says in a word or two what a node does with tasks.
-func NodeState(n windlass.NodeStatus) string {
+func NodeState(n windlass.NodeStatus, now time.Time) string {
 	var states []string
 	for _, s := range []struct {
 		name string
@@ -20,8 +21,8 @@ func NodeState(n windlass.NodeStatus) string {
 			states = append(states, s.name)
 		}
 	}
-	if n.Silent != "" {
-		states = append(states, "not renewed for "+Printable(n.Silent))
+	if !n.SilentSince.IsZero() {
+		states = append(states, NotRenewed(n.SilentSince, now))
 	}
 	if n.Cordon != nil {
 		states = append(states, Cordon(*n.Cordon))
@@ -36,6 +37,11 @@ func NodeState(n windlass.NodeStatus) string {
 		return "ready"
 	}
 	return strings.Join(states, ",")
+}
+
+// NotRenewed says for how long a session has not been renewed.
+func NotRenewed(since, now time.Time) string {
+	return "not renewed for " + now.Sub(since).Truncate(time.Second).String()
 }
 
 // Cordon says that a node is cordoned, and why.

@@ -36,8 +36,8 @@ func electionRow(v view.Election) []string {
 	if v.Candidates[0].Resigning {
 		leader += " (resigning)"
 	}
-	if silent := v.Candidates[0].Silent; silent != "" {
-		leader += " (not renewed for " + silent + ")"
+	if since := v.Candidates[0].SilentSince; !since.IsZero() {
+		leader += " (" + view.NotRenewed(since, time.Now()) + ")"
 	}
 	return []string{v.Name, leader, strconv.FormatInt(v.Token, 10), view.OrDash(strings.Join(waiting, ", "))}
 }

@@ -126,11 +126,11 @@ func (l *leading) limitWait(ctx context.Context, e *election.Election) {
 			l.giveUp(fmt.Errorf("election %q: not elected within %v: %w", l.flags.name, l.flags.wait, err))
 		})
 	}
+	before := int64(-1) // the token of the term that was learned of last
 	for learned := time.Now(); ctx.Err() == nil; pause.For(ctx, leaderLook) {
-		asked := time.Now()
 		now, own, err := e.LeaderAlive(ctx)
-		if err == nil && time.Since(asked) > leaderLook {
-			learned = time.Now() // it has waited for a session
+		if err == nil && now.Token != before {
+			before, learned = now.Token, time.Now()
 		}
 		others := err == nil && now.Leader != "" && !own
 		late := time.Since(learned) > l.flags.sessionTTL

@@ -63,7 +63,7 @@ var exitCodes = []struct {
 	{exitConflict, []error{
 		windlass.ErrWorking, windlass.ErrFenced, windlass.ErrLost, windlass.ErrKilled, windlass.ErrDeleted, windlass.ErrExists,
 		windlass.ErrFinished, windlass.ErrSuperseded, windlass.ErrDiscarded, windlass.ErrNameTaken, windlass.ErrNoInput,
-		election.ErrNotLeader, election.ErrNameTaken, errNotElected, errCopyNotEmpty, commands.ErrNeeded, errNowhere,
+		election.ErrNotLeader, election.ErrNameTaken, errNotElected, errCopyNotEmpty, commands.ErrNeeded, errNowhere, errDead,
 	}},
 	{exitUnavailable, []error{errNoDev, broker.ErrUnavailable, broker.ErrNoQuorum, broker.ErrNoSpace}},
 	{exitConflict, []error{windlass.ErrUnmetNeed}}, // unless the broker is the cause
@@ -103,6 +103,9 @@ func is[E error](err error) bool {
 
 // describe is the text of an error with what to do about it, where that is known.
 func describe(err error) string {
+	if exitCode(err) == exitInterrupted {
+		return "interrupted"
+	}
 	hint := ""
 	switch hinted, ok := errors.AsType[hintedError](err); {
 	case errors.Is(err, embedded.ErrNotRunning), errors.Is(err, errNoDev):

@@ -70,7 +70,7 @@ func nodeOf(ctx context.Context, c *windlass.Client, name string) (nodeDetail, e
 }
 
 func nodeDetailTable(n nodeDetail, now time.Time) table {
-	detail := table{rows: [][]string{{"Name", n.Name}, {"Status", view.NodeState(n.NodeStatus)}}}
+	detail := table{rows: [][]string{{"Name", n.Name}, {"Status", view.NodeState(n.NodeStatus, time.Now())}}}
 	detail.add("Problem", n.Problem)
 	if n.Cordon != nil {
 		since := view.Ago(&n.Cordon.At, now)

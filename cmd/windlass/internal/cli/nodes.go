@@ -79,7 +79,7 @@ func nodeTable(nodes []windlass.NodeStatus, cordons map[string]windlass.Cordon, 
 
 func nodeRow(n windlass.NodeStatus, now time.Time) []string {
 	return []string{
-		n.Name, view.NodeState(n), strconv.Itoa(n.Tasks), view.OrDash(n.Zone), view.OrDash(n.Host),
+		n.Name, view.NodeState(n, now), strconv.Itoa(n.Tasks), view.OrDash(n.Zone), view.OrDash(n.Host),
 		view.Age(&n.StartedAt, now), view.OrDash(n.SessionTTL), view.OrDash(n.Version),
 	}
 }
@@ -214,7 +214,8 @@ take. If no other node can take some of it, because of its type, of what it requ
 or because the others are cordoned, full or too few, nothing is drained, unless --force
 says that it may wait. "windlass plan --leave NODE" shows what would move where.
 
-Exit code: 3 if a node is not there, 4 if something has nowhere to go.`,
+Exit code: 3 if a node is not there, 4 if something has nowhere to go, or, with --wait,
+if a node turns out to be dead.`,
 		Example:           `  windlass node drain n1 --within 10m --wait`,
 		Args:              minimumArgs("NODE"),
 		ValidArgsFunction: a.completeNodes,
@@ -250,6 +251,9 @@ Exit code: 3 if a node is not there, 4 if something has nowhere to go.`,
 	cmd.Flags().BoolVar(&force, "force", false, "drain also what no other node can take, which then waits")
 	return cmd
 }
+
+// errDead is about a node that carries out no command.
+var errDead = errors.New("it is dead or cut off, and gives nothing back")
 
 // errNowhere is about tasks that no node could take.
 var errNowhere = errors.New("no other node can take them")
@@ -288,6 +292,9 @@ func (a *app) waitDrained(ctx context.Context, c *windlass.Client, names []strin
 		for _, n := range nodes {
 			if slices.Contains(names, n.Name) && (n.Tasks > 0 || !n.Draining) {
 				left, tasks = left+1, tasks+n.Tasks
+				if !n.SilentSince.IsZero() {
+					err = errors.Join(err, fmt.Errorf("node %q: %s: %w", n.Name, view.NotRenewed(n.SilentSince, time.Now()), errDead))
+				}
 			}
 		}
 		return left, tasks, err

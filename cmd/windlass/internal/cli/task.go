@@ -69,8 +69,8 @@ func statusOf(t view.Task) string {
 	if t.Status == windlass.StatusPaused && t.State != nil && t.State.TypePaused {
 		return "paused, as its type is"
 	}
-	if t.Silent != "" {
-		return string(t.Status) + ", by the last word of " + view.Printable(t.Node) + ", not renewed for " + t.Silent
+	if !t.SilentSince.IsZero() {
+		return string(t.Status) + ", by the last word of " + view.Printable(t.Node) + ", " + view.NotRenewed(t.SilentSince, time.Now())
 	}
 	return string(t.Status)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -17,7 +18,7 @@ import (
 func (s *snapshot) silent(now time.Time) (ids []broker.SessionID) {
 	for _, k := range s.order {
 		held := k.Kind == keys.NodeInfo || k.Kind == keys.Candidate || k.Kind == keys.Owner
-		if held && !slices.Contains(ids, k.Session) && s.renewals.Overdue(k.Session, now) > 0 {
+		if held && !slices.Contains(ids, k.Session) && s.renewals.Overdue(k.Session, now) {
 			ids = append(ids, k.Session)
 		}
 	}
@@ -46,7 +47,7 @@ func (s *snapshot) noteSilent(n *notes, before *snapshot, now time.Time) {
 		if s.renewals[id] == before.renewals[id] && before != s {
 			n.add(Problem, "session(s) that nobody renews, and nobody has ended: their processes are dead or cut off, and what they hold is shown as held",
 				`"windlass doctor --fix" ends them, and so does a node that is started, once it has been up for a session TTL`,
-				fmt.Sprintf("%s, not renewed for %v", s.nameOf(id), s.renewals.Overdue(id, now)))
+				s.nameOf(id)+", "+view.NotRenewed(s.renewals[id].At, now))
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (s *snapshot) takers(taskType string) (handle, claim int) {
 			continue
 		}
 		handle++
-		if !n.info.Frozen && !n.info.Cordoned && !n.info.Draining {
+		if !n.info.Frozen && !n.info.Cordoned && !n.info.Draining && !s.renewals.Overdue(n.session, time.Now()) {
 			claim++
 		}
 	}
@@ -136,7 +136,7 @@ func (s *snapshot) noteClaimable(n *notes, before *snapshot, t *mirror.Task, now
 		n.add(Problem, fmt.Sprintf("task(s) of type %q, which no registered node handles", s.spec(t).Type),
 			"start a node that handles it, or delete them", t.ID)
 	case claim == 0:
-		n.add(Warning, fmt.Sprintf("task(s) of type %q, and the nodes that handle it are frozen, cordoned or draining", s.spec(t).Type),
+		n.add(Warning, fmt.Sprintf("task(s) of type %q, and the nodes that handle it are frozen, cordoned, draining or not renewed", s.spec(t).Type),
 			`"windlass node unfreeze" or "uncordon" takes a node back`, t.ID)
 	case s.waits(t, now) && before.waited(s, t.ID, now):
 		n.add(Warning, "task(s) that no node claims, although some handle the type",

@@ -74,7 +74,7 @@ func (m *model) nodeTable() ([]columnSpec, cellsOf) {
 		if n.Load > 0 || n.Overloaded {
 			load = strconv.Itoa(n.Load) + "%"
 		}
-		state, style := view.NodeState(n), nodeStyle(n)
+		state, style := view.NodeState(n, m.header.now), nodeStyle(n)
 		return []string{
 			view.Printable(n.Name), state, strconv.Itoa(n.Tasks), gauge(used, whole, gaugeCells) + " " + text, load, strconv.Itoa(max(1, n.Weight)),
 			view.OrDash(view.Printable(n.Zone)), view.OrDash(view.Printable(n.Version)), view.Age(&n.StartedAt, m.header.now),
@@ -85,7 +85,7 @@ func (m *model) nodeTable() ([]columnSpec, cellsOf) {
 // nodeStyle is how a node's state looks.
 func nodeStyle(n windlass.NodeStatus) lipgloss.Style {
 	switch {
-	case n.Problem != "", n.Overloaded:
+	case n.Problem != "", n.Overloaded, !n.SilentSince.IsZero():
 		return alarming
 	case n.Draining, n.Returning, n.Behind != "", n.SlowRenewal != "":
 		return asking
@@ -105,6 +105,9 @@ func (m *model) electionTable() ([]columnSpec, cellsOf) {
 		leader, style := view.Printable(e.Leader), lipgloss.NewStyle()
 		if e.Candidates[0].Resigning {
 			leader, style = leader+" (resigning)", asking
+		}
+		if since := e.Candidates[0].SilentSince; !since.IsZero() {
+			leader, style = leader+" ("+view.NotRenewed(since, m.header.now)+")", alarming
 		}
 		var waiting []string
 		for _, c := range e.Candidates[1:] {

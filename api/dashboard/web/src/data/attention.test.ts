@@ -56,6 +56,11 @@ describe("what needs attention", () => {
     const types = [{ type: "exec", pause: { at: "", reason: "its database" }, tasks: {}, nodes: [] }, { type: "poll", tasks: {}, nodes: [] }];
     expect(attention([task("a")], [], undefined, now, types).map((f) => `${f.level}: ${f.title}, ${f.detail}`)).toEqual(["warn: Type exec is paused, its database"]);
   });
+  test("nodes that are not there any more", () => {
+    expect(titles([], [node("n1", { silent_since: new Date(now - 25_000).toISOString(), frozen: true })])).toEqual([
+      "bad: Node n1 is dead or cut off, it last renewed its session 25s ago, and what it holds may not run",
+    ]);
+  });
   test("nodes that take nothing, sessions that run out, a broker that is away", () => {
     const health: Health = {
       broker: { ok: false, latency_seconds: 2, measured_at: "", problem: "broker_unavailable" }, viewers: 1,

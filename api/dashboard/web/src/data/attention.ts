@@ -1,3 +1,4 @@
+import { short } from "../format";
 import type { FleetNode, Health, Task, TaskType } from "./types";
 
 /** Something that an operator should look at. */
@@ -29,9 +30,13 @@ export function whyNobody(type: string, nodes: readonly FleetNode[]): string {
   return reasons.has("") ? "" : `every node that runs it is ${[...reasons].sort().join(" or ")}`;
 }
 
+/** What a node is that does not renew its session. */
+const gone = "dead or cut off";
+
 /** Why a node takes no tasks; empty if it does. */
 export function closed(n: FleetNode): string {
   if (n.problem) return "unreadable";
+  if (n.silent_since) return gone;
   if (n.draining) return "draining";
   if (n.returning) return "stopping";
   if (n.cordon) return "cordoned";
@@ -95,7 +100,8 @@ export function attention(tasks: Iterable<Task>, nodes: readonly FleetNode[], he
   }
   for (const n of nodes) {
     const why = closed(n);
-    if (why) found.push({ level: n.problem ? "bad" : "warn", title: `Node ${n.name} is ${why}`, detail: n.problem ?? (n.cordon?.reason || (n.probation ? "it has died repeatedly, and gets no tasks for now" : "it takes no tasks")), href: "#/nodes" });
+    if (why === gone) found.push({ level: "bad", title: `Node ${n.name} is ${gone}`, detail: `it last renewed its session ${short(now - Date.parse(n.silent_since ?? ""))} ago, and what it holds may not run`, href: "#/nodes" });
+    else if (why) found.push({ level: n.problem ? "bad" : "warn", title: `Node ${n.name} is ${why}`, detail: n.problem ?? (n.cordon?.reason || (n.probation ? "it has died repeatedly, and gets no tasks for now" : "it takes no tasks")), href: "#/nodes" });
     else if (n.behind) found.push({ level: "warn", title: `Node ${n.name} was ${n.behind} behind, or more`, detail: "it saw late what others do, within the last half minute", href: "#/nodes" });
     else if (n.slow_renewal) found.push({ level: "warn", title: `Node ${n.name} needed ${n.slow_renewal} to renew its session`, detail: "within the last ten minutes; it stops its tasks if that takes too long", href: "#/nodes" });
   }

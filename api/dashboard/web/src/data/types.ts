@@ -136,6 +136,8 @@ export interface FleetNode {
   overloaded?: boolean;
   behind?: string;
   slow_renewal?: string;
+  /** When it last renewed its session, if it should have since. */
+  silent_since?: string;
   returning?: boolean;
   probation?: string;
   load?: number;
@@ -158,7 +160,7 @@ export interface Election {
   name: string;
   leader: string;
   token: number;
-  candidates: { name: string; token: number; resigning?: boolean }[];
+  candidates: { name: string; token: number; resigning?: boolean; silent_since?: string }[];
 }
 
 export type Role = "view" | "operate" | "admin";

@@ -5,7 +5,7 @@ import type { Election } from "../data/types";
 import { number } from "../format";
 import { slow, store } from "../state";
 import { StatusIcon } from "../ui/icons";
-import { Action, Dialog, Empty, PageHead } from "../ui/parts";
+import { Action, Ago, Dialog, Empty, PageHead } from "../ui/parts";
 import { attempt } from "../ui/toasts";
 import { walk } from "./nodes";
 
@@ -41,6 +41,7 @@ function ElectionCard({ election: e }: { election: Election }): JSX.Element {
         {e.candidates.map((c, i) => (
           <li key={c.token} class={i === 0 ? "leads" : ""}>
             <span class="place">{i === 0 ? "leads" : `${i}.`}</span><b>{c.name}</b><span class="muted num">token {c.token}</span>
+            {c.silent_since && <span class="badge s-failed">not renewed for <Ago at={c.silent_since} /></span>}
           </li>
         ))}
       </ol>

@@ -83,6 +83,7 @@ function NodeCard({ node: n, weight, load }: { node: FleetNode; weight: number; 
         {n.zone && <span class="tag">{n.zone}</span>}
       </header>
       {n.problem && <p class="note bad">{n.problem}</p>}
+      {n.silent_since && <p class="note bad">It last renewed its session <Ago at={n.silent_since} after=" ago" />. What it holds may not run.</p>}
       {n.cordon && <p class="note">Cordoned <Ago at={n.cordon.at} />{n.cordon.by ? ` by ${n.cordon.by}` : ""}{n.cordon.reason ? `: ${n.cordon.reason}` : ""}</p>}
       <div class="loadline">
         <Bar kind={why ? "closed" : load >= 1 && n.capacity ? "full" : ""} percent={load * 100} />
@@ -159,7 +160,10 @@ function DrainNote({ node }: { node: string }): JSX.Element {
   const [plan, setPlan] = useState<Plan>();
   const [error, setError] = useState<unknown>();
   useEffect(() => {
-    get<Plan>(`v1/plan?leave=${encodeURIComponent(node)}`).then(setPlan, (cause: unknown) => setError(new Error(explain(cause))));
+    const left = new AbortController();
+    const asked = get<Plan>(`v1/plan?leave=${encodeURIComponent(node)}`, left.signal);
+    asked.then(setPlan, (cause: unknown) => left.signal.aborted || setError(new Error(explain(cause))));
+    return () => left.abort();
   }, [node]);
   if (error) return <ErrorNote error={error} />;
   if (!plan) return <p class="note" role="status">Asking where its tasks would go.</p>;

@@ -37,7 +37,8 @@ export function TaskPage({ id }: { id: string }): JSX.Element {
   const [error, setError] = useState<unknown>();
   const [again, setAgain] = useState(0);
   const reachable = connection.value.state === "live"; // what could not be read is read when the server is there again
-  const version = live ? JSON.stringify(live) : "";
+  const silent = live && liveStatuses.includes(live.status) ? store.nodes.get(live.node)?.silent_since : undefined;
+  const version = live ? JSON.stringify(live) + (silent ?? "") : "";
   useEffect(() => {
     const stop = new AbortController();
     const ask = (): void => {
@@ -75,6 +76,7 @@ export function TaskPage({ id }: { id: string }): JSX.Element {
         {status && <StatusBadge status={status} />}
         {job && <a class="button" href={`#/queue?parent=${encodeURIComponent(id)}`}>Queue below</a>}
       </PageHead>
+      {silent && <p class="note bad">{`${live?.node} last renewed its session `}<Ago at={silent} after=" ago" />, so it is dead or cut off, and the task may not run.</p>}
       <Commands id={id} status={status} detail={known?.detail} refresh={() => setAgain((n) => n + 1)} />
       {(live ?? known) && <Life task={live ?? known?.detail} waits={known?.explanation?.why ?? ""} />}
       {!missing && <ErrorNote error={error} />}
