@@ -109,15 +109,25 @@ func TestWatchSilence_O07_TellsWhoFallsSilentAndWhoIsGone(t *testing.T) {
 		stop := renewing(t, b, dies, 0)
 		ctx, cancel := context.WithCancel(t.Context())
 		told := make(chan map[broker.SessionID]time.Time)
+		next := func() map[broker.SessionID]time.Time {
+			select {
+			case now := <-told:
+				return now
+			case <-time.After(10 * time.Minute):
+				t.Fatal("nothing is told")
+				return nil
+			}
+		}
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
 			WatchSilence(ctx, b, renewals, func(now map[broker.SessionID]time.Time) { told <- now })
 		}()
+		defer cancel()
 		time.Sleep(time.Minute)
 		stop()
 		began := time.Now()
-		if now := <-told; len(now) != 1 || now[dies].IsZero() || time.Since(began) > 40*time.Second {
+		if now := next(); len(now) != 1 || now[dies].IsZero() || time.Since(began) > 40*time.Second {
 			t.Errorf("after %v, %v", time.Since(began), now)
 		}
 		time.Sleep(time.Minute) // says nothing new
@@ -126,7 +136,7 @@ func TestWatchSilence_O07_TellsWhoFallsSilentAndWhoIsGone(t *testing.T) {
 		}}); err != nil {
 			t.Error(err)
 		}
-		if now := <-told; len(now) != 0 {
+		if now := next(); len(now) != 0 {
 			t.Errorf("it is gone, and told is %v", now)
 		}
 		cancel()
