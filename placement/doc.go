@@ -7,6 +7,7 @@
 //	Plan                 one moment: loads, and how many open tasks each node gets
 //	Plan.Take            which node gets this task
 //	Plan.Moves           which tasks should move for balance, fewest first
+//	Plan.Spread          which tasks should move for the spread of groups
 //	Rank                 who is next if that node does not claim it
 //
 // # How open tasks are assigned
@@ -39,4 +40,9 @@
 // long as that leaves the receiver below the giver's previous load, relative to their
 // weights. So the moves come to an end, and then nothing moves any more. Among equal
 // tasks that every node can run, no plan with as even a result has fewer moves.
+//
+// Of equally heavy tasks that goes first whose group is thereby spread most, and none whose
+// group would be spread less. What is not spread when the loads are even moves where that
+// leaves them as even, or in exchange for another task: the sum of the squares of a group's
+// numbers falls, so these moves come to an end as well.
 package placement

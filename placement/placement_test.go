@@ -66,7 +66,12 @@ func (m *model) place() (left int) {
 
 // move carries out the moves of one round and returns how many there were.
 func (m *model) move(most int, tolerance float64) (moved int) {
-	for _, mv := range New(m.view()).Moves(most, tolerance) {
+	plan := New(m.view())
+	moves := plan.Moves(most, tolerance)
+	if len(moves) == 0 && tolerance == 0 {
+		moves = plan.Spread(most)
+	}
+	for _, mv := range moves {
 		for range mv.Tasks {
 			for c, n := range m.held[mv.From] {
 				if n > 0 && mv.Covers(c) {
@@ -269,7 +274,7 @@ func drawMixed(t *rapid.T) *model {
 		c := Class{
 			Type:   rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "of type"),
 			Weight: rapid.IntRange(0, 4).Draw(t, "task weight"),
-			Group:  rapid.SampledFrom([]string{"", "g"}).Draw(t, "group"),
+			Group:  rapid.SampledFrom([]string{"", "g", "h"}).Draw(t, "group"),
 			Node:   rapid.SampledFrom([]string{"", "", "n0"}).Draw(t, "pinned"),
 		}
 		if rapid.Bool().Draw(t, "requires") {

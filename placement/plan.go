@@ -16,6 +16,9 @@ type View struct {
 	// Leaving counts the tasks that are about to be open, because a draining node holds
 	// them.
 	Leaving map[*Class]int
+	// Assigned counts those of the open tasks of groups by the node that is to claim them, as far
+	// as that is known.
+	Assigned map[*Class]map[string]int
 	// ShortLived lists the types whose tasks end about as soon as they have begun. By the
 	// time others learn what a node holds of them, it has changed. So they do not count
 	// as load, and they are assigned by name.
@@ -91,6 +94,11 @@ func New(v View) *Plan {
 	}
 	p.divide()
 	return p
+}
+
+// at returns the position of an open node.
+func (p *Plan) at(name string) (i int, ok bool) {
+	return slices.BinarySearchFunc(p.nodes, Node{Name: name}, byName)
 }
 
 // pool returns the pool of a class, and creates it if needed.
@@ -257,7 +265,7 @@ func (p *Plan) Given(c *Class, node string, tasks int) bool {
 	if q == nil {
 		return tasks == 0
 	}
-	i, ok := slices.BinarySearchFunc(p.nodes, Node{Name: node}, byName)
+	i, ok := p.at(node)
 	k, eligible := slices.BinarySearch(q.eligible, i)
 	if !ok || !eligible {
 		return tasks == 0
@@ -310,30 +318,14 @@ func (p *Plan) filled(q *pool, node int) int {
 	return level
 }
 
-// spread says where the tasks of a group are, including those just assigned.
-type spread struct {
-	nodes, zones map[string]int
-}
-
-// spreadOf counts a group once, on the open nodes.
+// spreadOf counts a group once, with the tasks just assigned.
 func (p *Plan) spreadOf(group string) *spread {
-	if s := p.groups[group]; s != nil {
-		return s
+	s := p.groups[group]
+	if s == nil {
+		s = p.counted(group)
+		p.groups[group] = s
 	}
-	s := &spread{nodes: map[string]int{}, zones: map[string]int{}}
-	members := p.view.Held.groups[group]
-	for i := range p.nodes {
-		if n := members[p.nodes[i].Name]; n > 0 {
-			s.add(&p.nodes[i], n)
-		}
-	}
-	p.groups[group] = s
 	return s
-}
-
-func (s *spread) add(n *Node, tasks int) {
-	s.nodes[n.Name] += tasks
-	s.zones[n.Zone] += tasks
 }
 
 // Unplaced returns the weight of the open tasks that no node can have now.

@@ -55,8 +55,8 @@ func (t *Tally) addToGroup(group, node string, by int) {
 	}
 }
 
-// InGroup returns how many tasks of a group a node holds.
-func (t *Tally) InGroup(group, node string) int { return t.groups[group][node] }
+// Grouped reports whether any task is in a group.
+func (t *Tally) Grouped() bool { return len(t.groups) > 0 }
 
 // Of returns what a node holds. The caller must not modify it.
 func (t *Tally) Of(node string) Holding {

@@ -515,12 +515,6 @@ func (b *Board) Foreign() int { return b.targets.foreign }
 // modify it.
 func (b *Board) Open() map[*placement.Class]int { return b.targets.open }
 
-// Planned returns how many tasks of a group a node is about to claim.
-func (b *Board) Planned(group, node string) (n int) {
-	for c, byNode := range b.targets.planned {
-		if c.Group == group {
-			n += byNode[node]
-		}
-	}
-	return n
-}
+// Assigned counts the open tasks by class and the node that is to claim them. The caller must not
+// modify it.
+func (b *Board) Assigned() map[*placement.Class]map[string]int { return b.targets.planned }

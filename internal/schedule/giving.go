@@ -234,6 +234,7 @@ func (g *Giving) movable(trigger Trigger, now time.Time) (running []Held) {
 func (g *Giving) view(shortLived map[string]bool) placement.View {
 	v := g.fleet.View(g.rules.Self().Node, g.board.Open(), shortLived)
 	v.Nodes = slices.Clone(v.Nodes) // what is closed in it is closed in this plan only
+	v.Assigned = g.board.Assigned()
 	return v
 }
 
@@ -251,21 +252,30 @@ func (g *Giving) plannedMoves(trigger Trigger, running []Held, now time.Time) (i
 	}
 	// A node that joined gets its exact share. Otherwise nothing that runs well
 	// is moved for a task or two: the tasks of a node that left are taken over evenly.
-	if trigger != TriggerCommand && g.triggers.confirmAt.IsZero() {
+	told := trigger == TriggerCommand
+	if !told && g.triggers.confirmAt.IsZero() && !g.spreads(now) {
 		tolerance = driftTolerance
 	}
 	targets = map[string]string{}
 	wanted, most := 0, g.rules.MovesMax
-	for _, m := range placement.New(v).Moves(most*len(v.Nodes), tolerance) {
+	plan := placement.New(v)
+	moves := plan.Moves(most*len(v.Nodes), tolerance)
+	if len(moves) == 0 && (told || g.spreads(now)) {
+		if moves = plan.Spread(most * len(v.Nodes)); len(moves) == 0 {
+			g.triggers.spreadUntil = time.Time{}
+		}
+	}
+	for _, m := range moves {
 		if m.From != v.Nodes[0].Name {
 			continue
 		}
 		wanted += m.Tasks
 		left := min(m.Tasks, most-len(ids))
-		for harm := range harms {
+		to := &v.Nodes[slices.IndexFunc(v.Nodes, func(n placement.Node) bool { return n.Name == m.To })]
+		for _, unwillingly := range []bool{false, true} {
 			for i := len(running) - 1; i >= 0 && left > 0; i-- {
 				h := &running[i]
-				if _, taken := targets[h.ID]; taken || !m.Covers(h.Class) || g.harm(h.Class, m.To, v.Nodes) != harm {
+				if _, taken := targets[h.ID]; taken || !m.Covers(h.Class) || unwillingly != (to.Preferred(h.Class) < v.Nodes[0].Preferred(h.Class)) {
 					continue
 				}
 				ids, targets[h.ID] = append(ids, h.ID), m.To
@@ -278,44 +288,4 @@ func (g *Giving) plannedMoves(trigger Trigger, running []Held, now time.Time) (i
 		g.leaving.nextRound = trigger
 	}
 	return ids, targets
-}
-
-// harms is the number of degrees of harm that a move may do: none, and a preference
-// that is given up. A move that reduces the spread of a group is never made for
-// balance.
-const harms = 2
-
-// harm returns the degree to which moving a task of a class to another node violates
-// what the task asks for. nodes are all nodes, this one first.
-func (g *Giving) harm(c *placement.Class, to string, nodes []placement.Node) int {
-	if c.Group == "" && len(c.Prefer) == 0 {
-		return 0 // nearly always; this is called for each task that could move
-	}
-	self, target := &nodes[0], &nodes[slices.IndexFunc(nodes, func(n placement.Node) bool { return n.Name == to })]
-	if c.Group != "" {
-		here, there := 0, 0 // tasks of its group in the two zones
-		for _, n := range nodes {
-			if n.Zone == self.Zone {
-				here += g.inGroup(c.Group, n.Name)
-			}
-			if n.Zone == target.Zone {
-				there += g.inGroup(c.Group, n.Name)
-			}
-		}
-		if self.Zone != target.Zone && there+1 > here {
-			return harms
-		}
-		if g.inGroup(c.Group, to)+1 > g.inGroup(c.Group, self.Name) && (self.Zone == target.Zone || there+1 == here) {
-			return harms
-		}
-	}
-	if target.Preferred(c) < self.Preferred(c) {
-		return harms - 1
-	}
-	return 0
-}
-
-// inGroup returns how many tasks of a group a node holds or is about to claim.
-func (g *Giving) inGroup(group, node string) int {
-	return g.fleet.InGroup(group, node) + g.board.Planned(group, node)
 }

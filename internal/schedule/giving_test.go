@@ -438,6 +438,27 @@ func TestGiving_DoesNotReduceTheSpreadOfAGroup(t *testing.T) {
 	d.moves("h005", "h004")
 }
 
+// Each of two nodes holds both tasks of a group.
+func TestGiving_O08_SpreadsAGroupAfterAJoin(t *testing.T) {
+	for _, joined := range []bool{true, false} {
+		d := newDonor(t, GivingRules{MovesMax: 100, Planned: true}, peer("other"))
+		g, h := d.classes.Of(placement.Class{Type: "t", Group: "g"}), d.classes.Of(placement.Class{Type: "t", Group: "h"})
+		d.fleet().Hold("other", h, 2)
+		d.holds(2, 0, func(held *Held) { held.Class = g })
+		if d.FleetChanged(joined, after(time.Minute)); joined {
+			d.Pass(after(time.Minute))
+			if d.Pass(after(time.Minute + 2*confirmEvery)); d.given != 1 {
+				t.Errorf("%d leave, want one of the group", d.given)
+			}
+			continue
+		}
+		d.Pass(after(time.Minute))
+		if d.Pass(after(2 * time.Minute)); d.given != 0 {
+			t.Errorf("%d leave, although no node has joined", d.given)
+		}
+	}
+}
+
 func TestGiving_RecountIncludesTheTasksThatAreMoving(t *testing.T) {
 	d := newDonor(t, GivingRules{MovesMax: 100, Planned: true}, peer("other"))
 	d.holds(4, 0)

@@ -62,8 +62,8 @@ func (f *Fleet) Recount() { f.tally = placement.Tally{} }
 // HeldBy returns what a node holds. The caller must not modify it.
 func (f *Fleet) HeldBy(node string) placement.Holding { return f.tally.Of(node) }
 
-// InGroup returns how many tasks of a group a node holds.
-func (f *Fleet) InGroup(group, node string) int { return f.tally.InGroup(group, node) }
+// Grouped reports whether any task that is held is in a group.
+func (f *Fleet) Grouped() bool { return f.tally.Grouped() }
 
 // Active adds by handlers of a type that have not returned. Handlers of sleeping or
 // paused tasks have.

@@ -110,6 +110,7 @@ func (g *Giving) moved(id string) {
 	}
 	delete(l.moving, id)
 	g.fleet.Hold(m.to, m.class, -1)
+	g.triggers.arriving()
 	if trigger := l.nextRound; len(l.moving) == 0 && trigger != 0 {
 		l.nextRound, g.triggers.due = 0, trigger
 	}

@@ -30,6 +30,9 @@ const (
 	// running to move for that. confirmsMax is the largest number of checks.
 	confirmEvery = time.Second
 	confirmsMax  = 10
+	// spreadMax is for how long groups are spread after a join. It is a limit because tasks of
+	// large groups that come and go always leave something to even out.
+	spreadMax = 5 * time.Minute
 	// driftTolerance is how far a node may be from its share, as a fraction of it,
 	// before tasks move only because others came or went. It keeps finite tasks from
 	// being moved towards the end of their lives, when counts differ for an instant.
@@ -54,6 +57,8 @@ type triggers struct {
 	// could.
 	settleAt  time.Time
 	unsettled bool
+	// spreadUntil is until when groups are spread since a node joined; zero once they are.
+	spreadUntil time.Time
 	// reviewAt is when to call a balancer that wants reviews when nothing has changed.
 	reviewAt time.Time
 }
@@ -61,7 +66,7 @@ type triggers struct {
 func (t *triggers) fleetChanged(joined bool, now time.Time) {
 	t.due = TriggerMembership
 	if joined {
-		t.confirmAt, t.confirms, t.uneven = now.Add(confirmEvery), confirmsMax, false
+		t.confirmAt, t.confirms, t.uneven, t.spreadUntil = now.Add(confirmEvery), confirmsMax, false, now.Add(spreadMax)
 	}
 	t.settleSoon(now) // for what cannot be moved at once
 }
@@ -72,12 +77,17 @@ func (t *triggers) settleSoon(now time.Time) {
 	}
 }
 
-// arriving records that a task arrives which another node has given away: the moves
-// that a join has caused are not over.
+// arriving records that a task arrives which another node has given away, or has arrived there:
+// the moves that a join has caused are not over.
 func (t *triggers) arriving() {
 	if !t.confirmAt.IsZero() {
 		t.confirms = confirmsMax
 	}
+}
+
+// spreads reports whether groups are being spread.
+func (g *Giving) spreads(now time.Time) bool {
+	return now.Before(g.triggers.spreadUntil) && g.fleet.Grouped()
 }
 
 // confirm balances once more a while after nodes came or went. Each node decides its
@@ -91,7 +101,7 @@ func (g *Giving) confirm(now time.Time) {
 	t.confirms--
 	t.confirmAt = now.Add(confirmEvery)
 	busy := g.board.InFlight()+len(g.leaving.moving)+len(g.board.Open()) > 0
-	uneven, was := !busy && !g.even(), t.uneven
+	uneven, was := !busy && !g.even(now), t.uneven
 	if uneven && was {
 		g.Balance(TriggerSettling, now)
 	}
@@ -103,8 +113,12 @@ func (g *Giving) confirm(now time.Time) {
 
 // even reports whether the plan moves nothing. It does not look at the tasks, of which
 // there may be very many.
-func (g *Giving) even() bool {
-	return g.rules.Planned && len(placement.New(g.view(g.fleet.SurelyShortLived())).Moves(1, 0)) == 0
+func (g *Giving) even(now time.Time) bool {
+	if !g.rules.Planned {
+		return false
+	}
+	plan := placement.New(g.view(g.fleet.SurelyShortLived()))
+	return len(plan.Moves(1, 0)) == 0 && (!g.spreads(now) || len(plan.Spread(1)) == 0)
 }
 
 // settle balances a while after tasks came or went, and again while this node has more
@@ -117,7 +131,7 @@ func (g *Giving) settle(now time.Time) {
 	}
 	t.settleAt = time.Time{}
 	g.Balance(TriggerDrift, now)
-	if t.unsettled || !g.rules.Planned && g.rules.HasMore(now) && g.fleet.Size() > 1 {
+	if g.rules.Planned && g.spreads(now) || t.unsettled || !g.rules.Planned && g.rules.HasMore(now) && g.fleet.Size() > 1 {
 		t.settleAt = now.Add(Settle)
 	}
 }

@@ -1,6 +1,9 @@
 package view
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,4 +53,13 @@ func Cordon(c windlass.Cordon) string {
 		return "cordoned"
 	}
 	return "cordoned (" + Printable(shorten.To(c.Reason, 40)) + ")"
+}
+
+// GroupSpread says where the tasks of a group are, on those nodes that have any.
+func GroupSpread(g windlass.GroupSpread) string {
+	var nodes []string
+	for _, name := range slices.Sorted(maps.Keys(g.Nodes)) {
+		nodes = append(nodes, fmt.Sprintf("%s %d", Printable(name), g.Nodes[name]))
+	}
+	return fmt.Sprintf("%s (%s)", Printable(g.Group), strings.Join(nodes, ", "))
 }

@@ -23,8 +23,9 @@ func (a *app) planCommand() *cobra.Command {
 		Use:   "plan",
 		Short: "Show what would move if nodes joined, left or changed",
 		Long: `Show which tasks would move, and how even it would be, if nodes joined, left, or
-had another weight, capacity, zone or label. Nothing is changed. Without a flag it
-shows what would move with the present nodes.
+had another weight, capacity, zone or label, and which groups are not spread over zones
+and nodes. Nothing is changed. Without a flag it shows what would move with the present
+nodes.
 
 Exit codes: 0 if nothing would move, 10 if something would.`,
 		Example: `  windlass plan --join n4
@@ -69,7 +70,7 @@ func planTable(r windlass.PlanReport) table {
 	return table{
 		heading: []string{"NODE", "BEFORE", "AFTER", "CHANGE", "GIVES", "TAKES"},
 		footer: fmt.Sprintf("%d task(s) would move, %d would wait; imbalance %.1f %% before, %.1f %% after",
-			r.Moved, r.Waiting, 100*r.ImbalanceBefore, 100*r.ImbalanceAfter),
+			r.Moved, r.Waiting, 100*r.ImbalanceBefore, 100*r.ImbalanceAfter) + unspread("before", r.UnspreadBefore) + unspread("after", r.UnspreadAfter),
 		rows: rowsOf(r.Nodes, func(n windlass.PlannedNode) []string {
 			change := n.Change
 			if d := n.After - n.Before; change == "" && d != 0 {
@@ -80,4 +81,25 @@ func planTable(r windlass.PlanReport) table {
 			}
 		}),
 	}
+}
+
+// unspreadShown is how many groups a plan names.
+const unspreadShown = 5
+
+// unspread names the groups that are not spread, empty for none.
+func unspread(when string, groups []windlass.GroupSpread) string {
+	if len(groups) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("\n%d group(s) not spread %s: ", len(groups), when)
+	for i, g := range groups[:min(len(groups), unspreadShown)] {
+		if i > 0 {
+			text += "; "
+		}
+		text += view.GroupSpread(g)
+	}
+	if more := len(groups) - unspreadShown; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
 }

@@ -81,9 +81,13 @@ func (d *Doctor) Namespace(ctx context.Context) ([]Check, error) {
 		}
 		at = time.Now()
 	}
+	groups, err := d.unspread(ctx, now, at)
+	if err != nil {
+		return nil, err
+	}
 	return []Check{
 		layout, now.checkNodes(before, at), now.checkClaims(before), now.checkDuplicates(),
-		now.checkTasks(before, at), now.checkRuns(), now.checkValues(), now.checkLeftovers(), now.checkContents(),
+		now.checkTasks(before, groups, at), now.checkRuns(), now.checkValues(), now.checkLeftovers(), now.checkContents(),
 	}, nil
 }
 

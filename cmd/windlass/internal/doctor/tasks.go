@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/kind"
@@ -91,7 +92,7 @@ func (s *snapshot) waited(now *snapshot, id string, at time.Time) bool {
 	return !changed && s.waits(s.tasks.Get(id), at)
 }
 
-func (s *snapshot) checkTasks(before *snapshot, now time.Time) Check {
+func (s *snapshot) checkTasks(before *snapshot, groups []windlass.GroupSpread, now time.Time) Check {
 	var n notes
 	held, young := 0, 0
 	chains := chains{snapshot: s, now: now, cause: map[string]string{}, under: map[string]bool{}, circular: map[string]bool{}}
@@ -117,6 +118,7 @@ func (s *snapshot) checkTasks(before *snapshot, now time.Time) Check {
 	for _, name := range slices.Sorted(maps.Keys(s.paused)) {
 		n.add(Warning, "type(s) that are paused: none of their tasks runs", `"windlass type list" has the reason, and "windlass type resume" runs them again`, fmt.Sprintf("%q", name))
 	}
+	noteGroups(&n, groups)
 	healthy := fmt.Sprintf("%d live, %d of them held; none is stuck", len(tasks), held)
 	if young > 0 {
 		healthy += fmt.Sprintf(", but %d may not have waited for long enough to tell", young)

@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -183,6 +184,74 @@ func TestPlacement_M17_ANodeThatJoinsDoesNotUndoTheSpreadOfAGroup(t *testing.T) 
 		f.settle(12)
 		f.spreadOver(zones, group)
 		f.still(time.Hour)
+	})
+}
+
+// Each of those who give decides alone, and all give at once.
+func TestPlacement_O08_GroupsAreSpreadWhenNodesJoin(t *testing.T) {
+	for name, test := range map[string]struct {
+		before, joins []string // nodes, each in the zone of its first letter
+		groups, each  int
+	}{
+		"two groups of two get another zone":      {[]string{"a1"}, []string{"b1"}, 2, 2},
+		"six groups of two get another zone":      {[]string{"a1"}, []string{"b1"}, 6, 2},
+		"two groups of six get a third zone":      {[]string{"a1", "b1"}, []string{"c1"}, 2, 6},
+		"ten groups of three, each a zone of its": {[]string{"a1", "b1"}, []string{"c1", "c2"}, 10, 3},
+		"another node in each zone":               {[]string{"a1", "b1"}, []string{"a2", "b2"}, 5, 4},
+		"nodes join one after the other":          {[]string{"a1"}, []string{"a2", "b1", "b2"}, 4, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(t *testing.T, f *fleet) {
+				zones, groups, tasks := map[string]string{}, map[string][]string{}, 0
+				join := func(names []string) {
+					for _, n := range names {
+						zones[n] = n[:1]
+						f.node(n, inZone(zones[n]))
+						f.Advance(time.Second)
+					}
+				}
+				join(test.before)
+				for g := range test.groups {
+					name := fmt.Sprint("g", g)
+					groups[name] = f.oneByOne(name, test.each, windlass.Spec{Group: name})
+					tasks += test.each
+				}
+				f.settle(tasks)
+				f.spreadOver(zones, groups)
+				before := f.starts()
+				join(test.joins)
+				f.Advance(30 * time.Second)
+				f.settle(tasks)
+				f.spreadOver(zones, groups)
+				f.still(time.Hour)
+				t.Logf("%d of %d tasks have moved", f.moves(before), tasks)
+			})
+		})
+	}
+}
+
+func TestPlan_O08_NamesTheGroupsThatAreNotSpread(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.node("a", inZone("z1"))
+		f.Advance(time.Second)
+		f.oneByOne("g", 4, windlass.Spec{Group: "g"})
+		f.settle(4)
+		for _, test := range []struct {
+			capacity int
+			moved    int
+			after    []windlass.GroupSpread
+		}{
+			{0, 2, []windlass.GroupSpread{}},
+			{1, 1, []windlass.GroupSpread{{Group: "g", Nodes: map[string]int{"a": 3, "b": 1}}}},
+		} {
+			plan, err := f.client.Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) {
+				return append(nodes, windlass.NodeInfo{Name: "b", Zone: "z2", Types: []string{windlass.AnyType}, Capacity: test.capacity}), nil
+			})
+			f.must(err)
+			if plan.Moved != test.moved || len(plan.UnspreadBefore) != 0 || !reflect.DeepEqual(plan.UnspreadAfter, test.after) {
+				t.Errorf("with a capacity of %d: %+v", test.capacity, plan)
+			}
+		}
 	})
 }
 

@@ -29,6 +29,8 @@ type profile struct {
 	// crowded is true if each task waits for so many others that a claim has conditions
 	// for none of those that there are.
 	crowded bool
+	// grouped is true if the tasks that stay are in groups.
+	grouped bool
 	// retention is that of the nodes.
 	retention windlass.Retention
 }
@@ -70,6 +72,7 @@ func newProfile(seed uint64, random *rand.Rand) profile {
 		guarded:   own.IntN(4) == 0,
 		pauses:    own.IntN(4) == 0,
 		crowded:   own.IntN(3) == 0,
+		grouped:   own.IntN(2) == 0,
 		ttl:       pick(random, 5*time.Second, 10*time.Second, 15*time.Second, 15*time.Second, 30*time.Second),
 		nodes:     2 + random.IntN(nodesMax-1),
 		pace:      pick(random, 500*time.Millisecond, 2*time.Second, 2*time.Second, 5*time.Second),
@@ -84,6 +87,6 @@ func newProfile(seed uint64, random *rand.Rand) profile {
 
 // String describes the profile.
 func (p profile) String() string {
-	return fmt.Sprintf("ttl=%v nodes=%d pace=%v storm=%v quiet=%v drift=%v restarts=%t byHand=%t age=%v count=%d leavesOut=%t guarded=%t pauses=%t crowded=%t",
-		p.ttl, p.nodes, p.pace, p.storm, p.quiet, p.drift, p.restarts, p.byHand, p.retention.Age, p.retention.Count, p.leavesOut, p.guarded, p.pauses, p.crowded)
+	return fmt.Sprintf("ttl=%v nodes=%d pace=%v storm=%v quiet=%v drift=%v restarts=%t byHand=%t age=%v count=%d leavesOut=%t guarded=%t pauses=%t crowded=%t grouped=%t",
+		p.ttl, p.nodes, p.pace, p.storm, p.quiet, p.drift, p.restarts, p.byHand, p.retention.Age, p.retention.Count, p.leavesOut, p.guarded, p.pauses, p.crowded, p.grouped)
 }

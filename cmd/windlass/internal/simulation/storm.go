@@ -278,6 +278,9 @@ func (w *world) submit(tasks int) {
 			s.Props = json.RawMessage(`{"some":["thing"]}`)
 		}
 		s.Spec.Priority = w.random.IntN(3)
+		if s.Spec.Group = w.groupOf(s.ID); s.Spec.Group != "" {
+			s.Spec.Type = groupedType
+		}
 		if behaviourOf(s.ID).stays() && w.staying() >= stayingMax {
 			continue
 		}

@@ -200,6 +200,9 @@ func (w *world) play() {
 	for time.Since(began) < w.options.Length && !w.failed() {
 		w.round()
 	}
+	if w.profile.grouped && !w.failed() {
+		w.spreadGroups()
+	}
 	w.end()
 	synctest.Wait()
 	stop()

@@ -1,0 +1,44 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/view"
+)
+
+// spreadWithin is how long after the start of a node its share may still be on its way to it.
+const spreadWithin = time.Minute
+
+// unspread returns the groups that moves would spread more evenly, and that no move on its way
+// does: by balance they were to be spread when the last node joined.
+func (d *Doctor) unspread(ctx context.Context, s *snapshot, now time.Time) ([]windlass.GroupSpread, error) {
+	grouped := slices.ContainsFunc(s.claimed(), func(t *mirror.Task) bool { return t.Exists() && s.spec(t).Group != "" })
+	young := slices.ContainsFunc(s.registered(), func(n *node) bool { return now.Sub(n.info.StartedAt) < spreadWithin })
+	if !grouped || young || len(s.registered()) < 2 {
+		return nil, nil
+	}
+	client, err := windlass.NewClient(d.Broker, d.Space.Root())
+	if err != nil {
+		return nil, err
+	}
+	plan, err := client.Plan(ctx, func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) { return nodes, nil })
+	if err != nil {
+		return nil, fmt.Errorf("see where groups are: %w", err)
+	}
+	return slices.DeleteFunc(plan.UnspreadBefore, func(g windlass.GroupSpread) bool {
+		return slices.ContainsFunc(plan.UnspreadAfter, func(still windlass.GroupSpread) bool { return still.Group == g.Group })
+	}), nil
+}
+
+// noteGroups reports groups that are not spread.
+func noteGroups(n *notes, groups []windlass.GroupSpread) {
+	for _, g := range groups {
+		n.add(Warning, "group(s) of tasks that are not spread over zones and nodes as they could be",
+			`"windlass node balance", told to all nodes, spreads them; "windlass plan" shows the moves`, view.GroupSpread(g))
+	}
+}
