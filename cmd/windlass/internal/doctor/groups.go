@@ -11,11 +11,11 @@ import (
 	"github.com/windlass-go/windlass/internal/view"
 )
 
-// spreadWithin is how long after the start of a node its share may still be on its way to it.
-const spreadWithin = time.Minute
+// spreadWithin is for how long nodes spread groups after one has joined.
+const spreadWithin = 5 * time.Minute
 
-// unspread returns the groups that moves would spread more evenly, and that no move on its way
-// does: by balance they were to be spread when the last node joined.
+// unspread returns the groups that moves would spread more evenly, unless the nodes may be about
+// to make these moves.
 func (d *Doctor) unspread(ctx context.Context, s *snapshot, now time.Time) ([]windlass.GroupSpread, error) {
 	grouped := slices.ContainsFunc(s.claimed(), func(t *mirror.Task) bool { return t.Exists() && s.spec(t).Group != "" })
 	young := slices.ContainsFunc(s.registered(), func(n *node) bool { return now.Sub(n.info.StartedAt) < spreadWithin })
