@@ -50,18 +50,20 @@ func (s *Silence) Of(ctx context.Context, b broker.Broker, folder string, ids ..
 	}
 	silent, waiting, wait := s.look(read, time.Now())
 	by, bounded := ctx.Deadline()
-	if len(waiting) > 0 && !(bounded && time.Until(by) < 2*wait) && pause.For(ctx, wait) {
-		if read, err = ReadRenewals(ctx, b, folder, slices.Collect(maps.Keys(waiting))...); err != nil {
-			return nil, err
-		}
-		for id := range waiting {
-			if _, there := read[id]; !there { // it was ended meanwhile, for its silence
-				silent[id] = waiting[id]
-			}
-		}
-		waiting, _, _ = s.look(read, time.Now())
+	if len(waiting) == 0 || bounded && time.Until(by) < 2*wait || !pause.For(ctx, wait) {
+		maps.Copy(silent, waiting)
+		return silent, nil
 	}
-	maps.Copy(silent, waiting)
+	if read, err = ReadRenewals(ctx, b, folder, slices.Collect(maps.Keys(waiting))...); err != nil {
+		return nil, err
+	}
+	confirmed, _, _ := s.look(read, time.Now())
+	for id, at := range waiting {
+		if _, there := read[id]; !there { // it was ended meanwhile, for its silence
+			confirmed[id] = at
+		}
+	}
+	maps.Copy(silent, confirmed)
 	return silent, nil
 }
 
