@@ -186,6 +186,9 @@ func (g *Giving) Balance(trigger Trigger, now time.Time) {
 	if self.Idle || self.Frozen && trigger != TriggerCommand {
 		return
 	}
+	if trigger == TriggerCommand {
+		g.triggers.commanded(now)
+	}
 	if (trigger == TriggerMembership || trigger == TriggerCommand) && g.board.InFlight() > 0 {
 		g.triggers.again = trigger // what is being claimed cannot be given away yet
 	}
@@ -252,15 +255,14 @@ func (g *Giving) plannedMoves(trigger Trigger, running []Held, now time.Time) (i
 	}
 	// A node that joined gets its exact share. Otherwise nothing that runs well
 	// is moved for a task or two: the tasks of a node that left are taken over evenly.
-	told := trigger == TriggerCommand
-	if !told && g.triggers.confirmAt.IsZero() && !g.spreads(now) {
+	if trigger != TriggerCommand && g.triggers.confirmAt.IsZero() && !g.spreads(now) {
 		tolerance = driftTolerance
 	}
 	targets = map[string]string{}
 	wanted, most := 0, g.rules.MovesMax
 	plan := placement.New(v)
 	moves := plan.Moves(most*len(v.Nodes), tolerance)
-	if len(moves) == 0 && (told || g.spreads(now)) {
+	if len(moves) == 0 && g.spreads(now) {
 		if moves = plan.Spread(most * len(v.Nodes)); len(moves) == 0 {
 			g.triggers.spreadUntil = time.Time{}
 		}

@@ -459,6 +459,30 @@ func TestGiving_O08_SpreadsAGroupAfterAJoin(t *testing.T) {
 	}
 }
 
+// On command a task of another node comes in exchange for one of this node, which moves later: two
+// loads of three and one are even enough otherwise.
+func TestGiving_O08_ACommandIsFollowedByTheOtherHalfOfAnExchange(t *testing.T) {
+	for _, told := range []bool{true, false} {
+		d := newDonor(t, GivingRules{MovesMax: 100, Planned: true}, peer("other"))
+		g, h := d.classes.Of(placement.Class{Type: "t", Group: "g"}), d.classes.Of(placement.Class{Type: "t", Group: "h"})
+		d.fleet().Hold("other", g, 2)
+		d.holds(2, 0, func(held *Held) { held.Class = h })
+		if told {
+			d.Balance(TriggerCommand, after(time.Minute))
+		}
+		if d.given != 0 {
+			t.Errorf("%d leave at once, want those of the other node to", d.given)
+		}
+		d.fleet().Hold("other", g, -1)
+		d.holds(1, time.Minute, func(held *Held) { held.Class = g })
+		d.TasksChanged(after(time.Minute))
+		d.Pass(after(time.Minute + 2*Settle))
+		if want := map[bool]int{true: 1}[told]; d.given != want {
+			t.Errorf("told %v: %d leave, want %d", told, d.given, want)
+		}
+	}
+}
+
 func TestGiving_RecountIncludesTheTasksThatAreMoving(t *testing.T) {
 	d := newDonor(t, GivingRules{MovesMax: 100, Planned: true}, peer("other"))
 	d.holds(4, 0)

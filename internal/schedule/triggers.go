@@ -30,8 +30,8 @@ const (
 	// running to move for that. confirmsMax is the largest number of checks.
 	confirmEvery = time.Second
 	confirmsMax  = 10
-	// spreadMax is for how long groups are spread after a join. It is a limit because tasks of
-	// large groups that come and go always leave something to even out.
+	// spreadMax is for how long groups are spread after a join or a command. It is a limit because
+	// tasks of large groups that come and go always leave something to even out.
 	spreadMax = 5 * time.Minute
 	// driftTolerance is how far a node may be from its share, as a fraction of it,
 	// before tasks move only because others came or went. It keeps finite tasks from
@@ -57,7 +57,7 @@ type triggers struct {
 	// could.
 	settleAt  time.Time
 	unsettled bool
-	// spreadUntil is until when groups are spread since a node joined; zero once they are.
+	// spreadUntil is until when groups are spread since a join or a command; zero once they are.
 	spreadUntil time.Time
 	// reviewAt is when to call a balancer that wants reviews when nothing has changed.
 	reviewAt time.Time
@@ -69,6 +69,13 @@ func (t *triggers) fleetChanged(joined bool, now time.Time) {
 		t.confirmAt, t.confirms, t.uneven, t.spreadUntil = now.Add(confirmEvery), confirmsMax, false, now.Add(spreadMax)
 	}
 	t.settleSoon(now) // for what cannot be moved at once
+}
+
+// commanded records that a command asks for balance. A task may have to come before another one
+// goes.
+func (t *triggers) commanded(now time.Time) {
+	t.spreadUntil = now.Add(spreadMax)
+	t.settleSoon(now)
 }
 
 func (t *triggers) settleSoon(now time.Time) {
