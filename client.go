@@ -2,6 +2,7 @@ package windlass
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/returns"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -391,8 +393,12 @@ type NodeStatus struct {
 	// ShortLived lists the types whose tasks this node found to end about as soon as
 	// they begin.
 	ShortLived []string `json:"short_lived,omitempty"`
-	// A Returning node is being stopped and intends to come back.
+	// A Returning node is being stopped, or is away, and intends to come back.
 	Returning bool `json:"returning,omitempty"`
+	// AwayUntil is set for a node that is gone and is to be back by then. Tasks counts what the
+	// others keep for it, and the rest is as it was. One that is late stays in the list for some
+	// minutes.
+	AwayUntil time.Time `json:"away_until,omitzero"`
 	// SilentSince is when its session was last renewed, by its own clock, if that is longer ago
 	// than its TTL: its process is dead or cut off, and nobody has ended the session yet. If two
 	// clocks say so, a second look a few seconds later tells. It is zero on a store that ends
@@ -420,7 +426,7 @@ type NodeStatus struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Nodes returns the registered nodes, sorted by name.
+// Nodes returns the registered nodes and those that are away and are to be back, sorted by name.
 func (c *Client) Nodes(ctx context.Context) ([]NodeStatus, error) {
 	nodes, err := listNodes(ctx, c.broker, c.space)
 	if err != nil {
@@ -436,11 +442,25 @@ func (c *Client) Nodes(ctx context.Context) ([]NodeStatus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: see who is renewed: %w", err)
 	}
+	return nodeStatuses(nodes, tasks, func(n *mirror.Node) time.Time { return silent[n.Session] }), nil
+}
+
+// nodeStatuses returns the nodes that are there and those that are away, by name. silent returns
+// since when a node is not renewed.
+func nodeStatuses(nodes *mirror.Nodes, tasks *mirror.Tasks, silent func(n *mirror.Node) time.Time) []NodeStatus {
 	list := []NodeStatus{}
 	for _, n := range nodes.Registered() {
-		list = append(list, nodeStatus(n, tasks.Owned(n.Name), silent[n.Session]))
+		list = append(list, nodeStatus(n, tasks.Owned(n.Name), silent(n)))
 	}
-	return list, nil
+	for _, n := range nodes.Away() {
+		if p, err := returns.Parse(n.Return.Value, ReturnWithinMax, time.Now()); err == nil {
+			away := nodeStatus(&mirror.Node{Name: n.Name, Info: p.Info}, tasks.Kept(n.Name), time.Time{})
+			away.Returning, away.AwayUntil = true, p.Until
+			list = append(list, away)
+		}
+	}
+	slices.SortFunc(list, func(a, b NodeStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return list
 }
 
 func nodeStatus(n *mirror.Node, tasks int, silent time.Time) NodeStatus {

@@ -448,6 +448,9 @@ func (in *incarnation) publication(ctx context.Context) (call func() func()) {
 		Then: []broker.Op{broker.PutSession(key, value, in.session.ID())},
 		Else: []broker.Op{broker.Read(key)},
 	}
+	if in.closing && in.info.Returning {
+		txn.Then = append(txn.Then, in.promise(in.config.Name, value, in.config.ReturnWithin))
+	}
 	listed := in.nodes.Revision() > 0
 	return func() func() {
 		r, err := broker.CommitOne(ctx, in.config.Broker, txn)

@@ -79,9 +79,10 @@ type Config struct {
 	// the load reaches OverloadedAt, the node keeps its tasks but takes no more until
 	// the load is below RelievedAt.
 	Load func() float64
-	// ReturnWithin asks other nodes to leave this node's tasks alone for that long when
-	// it vanishes or is stopped. If a node of the same name joins in that time, it
-	// takes the tasks again. Zero means no wait; the maximum is ReturnWithinMax.
+	// ReturnWithin asks other nodes, also those that start meanwhile, to leave this node's
+	// tasks alone for that long when it vanishes or is stopped, unless it is cordoned or was
+	// drained. If a node of the same name joins in that time, it takes the tasks again. Zero
+	// means no wait; the maximum is ReturnWithinMax.
 	ReturnWithin time.Duration
 	// MovesMax limits the tasks that the node gives away in one round of balancing.
 	// Zero means 1000.

@@ -71,7 +71,8 @@ type deathWatch struct {
 	// stale is true while the records have changed since the book was written. listed is
 	// true once those are known that were there before this node.
 	stale, listed bool
-	// forgetAt is when to delete records that no longer count, zero if there are none.
+	// forgetAt is when to delete records and promises that no longer count, zero if there
+	// are none.
 	forgetAt time.Time
 	// excused is true if a task is to blame for the last death of this node, and the node had
 	// not died more often than others when the records changed last.
@@ -100,6 +101,7 @@ func (in *incarnation) nodeGone(name string, gone mirror.Gone, now time.Time) {
 	if in.node.space.Parse(in.node.space.NodeDeath(name, info.Incarnation)).Kind != keys.NodeDeath {
 		return // another program has registered it
 	}
+	in.keepFor(name, gone.Info, &info, now)
 	in.deaths.Gone(deaths.Gone{
 		Name: name, Incarnation: info.Incarnation, Session: gone.Session, At: gone.At, TTL: holderTTL(gone.Info),
 	}, now)
@@ -117,6 +119,7 @@ func (in *incarnation) recordDeaths(now time.Time) {
 			at = now.Add(recordAfter)
 		}
 		in.out.deaths.Put(d.Incarnation, in.recordOf(&d), at)
+		in.noteKept(d.Node, now)
 	}
 }
 
@@ -162,7 +165,18 @@ func (in *incarnation) recordOf(d *Death) broker.Txn {
 // there are any.
 const forgetEvery = 10 * time.Minute
 
-// forgetDeaths deletes the records of deaths that no longer count.
+// forgetLater schedules when to look for what no longer counts.
+func (in *incarnation) forgetLater(now time.Time) {
+	switch {
+	case !in.nodes.HasDeaths() && len(in.nodes.Promised()) == 0:
+		in.deaths.forgetAt = time.Time{}
+	case in.deaths.forgetAt.IsZero():
+		in.deaths.forgetAt = now.Add(forgetEvery)
+	}
+}
+
+// forgetDeaths deletes the records of deaths that no longer count, and the promises that were
+// not kept.
 func (in *incarnation) forgetDeaths(now time.Time) {
 	if at := in.deaths.forgetAt; at.IsZero() || now.Before(at) || in.closing || in.lost {
 		return
@@ -171,6 +185,7 @@ func (in *incarnation) forgetDeaths(now time.Time) {
 	if in.isYounger() {
 		return
 	}
+	in.forgetReturns(now)
 	in.nodes.Deaths(func(node, incarnation string, kv broker.KV) {
 		if d, ok := deaths.Parse(node, incarnation, kv); !ok || now.Sub(d.At) >= deaths.Window {
 			key := in.node.space.NodeDeath(node, incarnation)
@@ -190,12 +205,6 @@ func (in *incarnation) deathsRecorded(now time.Time) {
 	recorded, known := recordedDeaths(in.nodes), in.deaths.Book
 	in.deaths.Set(recorded, !in.deaths.listed, createdIn(in.tasks), now)
 	in.deaths.excused = in.deaths.Excused(in.config.Name) && in.deaths.Excess(in.config.Name, registeredIn(in.nodes)) < 2
-	switch {
-	case !in.nodes.HasDeaths():
-		in.deaths.forgetAt = time.Time{}
-	case in.deaths.forgetAt.IsZero():
-		in.deaths.forgetAt = now.Add(forgetEvery)
-	}
 	in.board.Look(in.deaths.Suspects())
 	in.board.Look(in.deaths.Inherited(in.deaths.Has))
 	for _, d := range recorded {

@@ -1,6 +1,7 @@
 package windlass
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/schedule"
 	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/placement"
 	"github.com/windlass-go/windlass/statemachine"
@@ -177,6 +179,11 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, target string, now time
 		e.Why = "it may have killed its node, and is started again apart from other suspects, not before " + at.Format(time.RFC3339)
 	case t.For != "" && (t.For == target || s.takes(t.For, t)):
 		e.Why = "it is being moved to node " + t.For
+	case s.keptFor(t, now) != nil:
+		a := s.keptFor(t, now)
+		e.Until = &a.Until
+		e.Why = fmt.Sprintf("it is kept for node %s, which held it last, is away and is to be back by %s; another claims it after that, or once %s is cordoned",
+			a.Name, a.Until.Format(time.RFC3339), a.Name)
 	case len(s.nodes) == 0:
 		e.Why = "there is no node"
 	case target == "":
@@ -216,6 +223,10 @@ func (s *survey) verdicts(t *mirror.Task, target string) []NodeVerdict {
 	for i := range s.nodes {
 		verdicts = append(verdicts, s.verdict(&s.nodes[i], t, target))
 	}
+	for _, a := range s.away {
+		verdicts = append(verdicts, NodeVerdict{Node: a.Name, Why: "it is away, and is to be back by " + a.Until.Format(time.RFC3339)})
+	}
+	slices.SortFunc(verdicts, func(a, b NodeVerdict) int { return cmp.Compare(a.Node, b.Node) })
 	return verdicts
 }
 
@@ -270,8 +281,10 @@ type survey struct {
 	book deaths.Book
 	// cordons has the cordons by node.
 	cordons map[string]*Cordon
-	// silent has since when the nodes are not renewed that are not.
+	// silent has since when the nodes are not renewed that are not. away has the nodes that are
+	// gone and are to be back.
 	silent map[string]time.Time
+	away   []schedule.Away
 	// paused returns the pause of a type, nil for none.
 	paused func(taskType string) *TypePause
 }
@@ -326,7 +339,9 @@ func (c *Client) survey(ctx context.Context) (*survey, error) {
 		Count: func(t *mirror.Task, by int) { s.tally.Add(t.Owner, s.kinds.OfTask(t).Class, by) },
 	})
 	s.tasks.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
-	s.book.Set(recordedDeaths(nodes), true, createdIn(s.tasks), time.Now())
+	now := time.Now()
+	s.book.Set(recordedDeaths(nodes), true, createdIn(s.tasks), now)
+	s.leave(nodes, now)
 	return s, nil
 }
 
@@ -354,7 +369,7 @@ func (s *survey) open(now time.Time, wanted func(kind.Answer) bool) []*mirror.Ta
 	var open []*mirror.Task
 	for t := range s.tasks.All() {
 		k := s.kinds.OfTask(t)
-		if a := k.Claimable(t, k.Blockers(t.ID), s.tasks, now); a.Open && wanted(a) {
+		if a := k.Claimable(t, k.Blockers(t.ID), s.tasks, now); a.Open && wanted(a) && s.keptFor(t, now) == nil {
 			open = append(open, t)
 		}
 	}
@@ -376,9 +391,9 @@ func shortLived(nodes []NodeInfo) map[string]bool {
 
 // view returns the cluster for the planner, with the nodes as they are.
 func (s *survey) view(open []*mirror.Task) placement.View {
-	v := placement.View{Held: &s.tally, Open: map[*placement.Class]int{}, Leaving: map[*placement.Class]int{}, ShortLived: shortLived(s.nodes)}
+	v := s.viewOf(s.nodes, map[*placement.Class]int{})
+	v.Leaving, v.ShortLived = map[*placement.Class]int{}, shortLived(s.nodes)
 	for i := range s.nodes {
-		v.Nodes = append(v.Nodes, s.placed(&s.nodes[i]))
 		if s.nodes[i].Draining {
 			for c, n := range s.tally.Of(s.nodes[i].Name).Classes {
 				v.Leaving[c] += n

@@ -400,6 +400,7 @@ func (in *incarnation) registration(known *broker.KV) broker.Txn {
 		If: []broker.Cond{broker.Absent(key)},
 		Then: []broker.Op{
 			broker.PutSession(key, in.info.encode(), in.session.ID()),
+			broker.Delete(in.node.space.NodeReturn(in.config.Name)), // it is back
 			// Commands to an earlier node of this name are lost with it.
 			broker.DeleteTree(in.node.space.NodeCommands(in.config.Name)),
 		},

@@ -147,7 +147,7 @@ func (in *incarnation) beginClosing() {
 	in.closing = true
 	in.deactivate()
 	in.closeBy = time.Now().Add(in.shutdownGrace())
-	in.info.Returning = in.config.ReturnWithin > 0
+	in.info.Returning = in.config.ReturnWithin > 0 && !in.info.Draining && !in.info.Cordoned
 	in.info.Draining = !in.info.Returning
 	in.out.publishInfo()
 	in.out.info.Pause(time.Time{})
@@ -347,6 +347,8 @@ func (in *incarnation) applyNodes(u mirror.Update) {
 		in.nodesGone(changed, now)
 		in.peersChanged(changed, now)
 	}
+	in.returnsChanged(now)
+	in.forgetLater(now)
 	in.deathsRecorded(now)
 	in.recordDeaths(now)
 	in.checkRegistration()
@@ -417,12 +419,11 @@ func (in *incarnation) readPeer(name string, value []byte) schedule.Peer {
 	info.Name = name
 	p := schedule.Peer{
 		Node: info.placed(), Incarnation: info.Incarnation,
-		Frozen: info.Frozen || info.Cordoned || !info.Probation.IsZero(), Draining: info.Draining, Returning: info.Returning, Overloaded: info.Overloaded,
+		Frozen: info.Frozen || info.Cordoned || !info.Probation.IsZero(), Cordoned: info.Cordoned,
+		Draining: info.Draining, Returning: info.Returning, Overloaded: info.Overloaded,
 		ShortLived: validTypes(info.ShortLived),
 	}
-	if d, err := time.ParseDuration(info.ReturnWithin); err == nil {
-		p.ReturnWithin = min(max(d, 0), ReturnWithinMax)
-	}
+	p.ReturnWithin = info.returnWithin()
 	return p
 }
 

@@ -25,7 +25,7 @@ type NodeChange struct {
 	Revision int64
 }
 
-// WatchNodes yields the registered nodes, sorted by name, and then every change,
+// WatchNodes yields the nodes that Client.Nodes lists, sorted by name, and then every change,
 // including changes of their number of tasks and that one is not renewed any more, until ctx
 // is done or the caller stops. If the broker is unreachable, it yields the error and continues
 // once the broker is back; the caller may stop instead.
@@ -103,13 +103,12 @@ func (w *nodeWatch) take(u sourced, complete bool) bool {
 // show yields the differences from what was shown.
 func (w *nodeWatch) show() bool {
 	there := map[string]bool{}
-	for _, n := range w.nodes.Registered() {
-		status := nodeStatus(n, w.tasks.Owned(n.Name), w.silentSince(n))
-		there[n.Name] = true
-		if was, ok := w.shown[n.Name]; ok && reflect.DeepEqual(was, status) {
+	for _, status := range nodeStatuses(w.nodes, w.tasks, w.silentSince) {
+		there[status.Name] = true
+		if was, ok := w.shown[status.Name]; ok && reflect.DeepEqual(was, status) {
 			continue
 		}
-		w.shown[n.Name] = status
+		w.shown[status.Name] = status
 		if !w.yield(NodeChange{Node: status, Revision: int64(w.at)}, nil) {
 			return false
 		}

@@ -48,9 +48,9 @@ type GroupSpread struct {
 // PlannedNode is what a node holds before and after. Its JSON is stable.
 type PlannedNode struct {
 	Name string `json:"name"`
-	// Change is "joins", "leaves" or empty.
+	// Change is "joins", "leaves", "away" for a node that is gone and is to be back, or empty.
 	Change string `json:"change"`
-	// Before and After are the total weights of what it holds.
+	// Before and After are the total weights of what it holds, or of what is kept for it.
 	Before int `json:"before"`
 	After  int `json:"after"`
 }
@@ -85,6 +85,7 @@ func (c *Client) Plan(ctx context.Context, edit NodeEdit) (PlanReport, error) {
 			return PlanReport{}, err
 		}
 	}
+	s.comeBack(after)
 	// A task that is about to be killed needs no node.
 	open := s.open(time.Now(), func(a kind.Answer) bool { return a.Skipped == "" })
 	now := placement.New(s.viewOf(before, nil))
@@ -96,7 +97,7 @@ func (c *Client) Plan(ctx context.Context, edit NodeEdit) (PlanReport, error) {
 	report.ImbalanceAfter, report.UnspreadAfter = then.Imbalance(), groupSpreads(then)
 	report.Waiting = m.waiting
 	report.Moves, report.Moved = m.list()
-	report.Nodes = compareNodes(before, after, m.held, &s.tally)
+	report.Nodes = s.compareNodes(before, after, m.held)
 	return report, nil
 }
 
@@ -120,6 +121,9 @@ func checkPlanned(n NodeInfo) error {
 // viewOf returns the cluster with other nodes.
 func (s *survey) viewOf(nodes []NodeInfo, open map[*placement.Class]int) placement.View {
 	v := placement.View{Held: &s.tally, Open: open}
+	for i := range s.away {
+		v.Away = append(v.Away, s.away[i].Node)
+	}
 	for i := range nodes {
 		v.Nodes = append(v.Nodes, s.placed(&nodes[i]))
 	}
@@ -230,14 +234,18 @@ func (m *planSimulation) list() (moves []PlannedMove, moved int) {
 	return moves, moved
 }
 
-func compareNodes(before, after []NodeInfo, held map[string]int, tally *placement.Tally) []PlannedNode {
+func (s *survey) compareNodes(before, after []NodeInfo, held map[string]int) []PlannedNode {
 	nodes := map[string]PlannedNode{}
+	for _, a := range s.away {
+		kept := s.tally.Of(a.Name).Weight
+		nodes[a.Name] = PlannedNode{Name: a.Name, Change: "away", Before: kept, After: kept}
+	}
 	for _, n := range before {
 		nodes[n.Name] = PlannedNode{Name: n.Name, Change: "leaves", Before: held[n.Name]}
 	}
 	for _, n := range after {
 		p, there := nodes[n.Name]
-		p.Name, p.Change, p.After = n.Name, "", tally.Of(n.Name).Weight
+		p.Name, p.Change, p.After = n.Name, "", s.tally.Of(n.Name).Weight
 		if !there {
 			p.Change = "joins"
 		}

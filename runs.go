@@ -401,7 +401,10 @@ func (n *Node) markStopped(r *run) {
 }
 
 // release gives the claim back.
-func (in *incarnation) release(r *run) {
+func (in *incarnation) release(r *run) { in.queueRelease(r, in.keepsPlace(r)) }
+
+// queueRelease gives the claim back, and keeps the task for this node if that is to be back.
+func (in *incarnation) queueRelease(r *run, kept bool) {
 	in.enter(r, phaseEnding)
 	if r.departing {
 		in.giving.Returned(r.claim.ID(), time.Now())
@@ -412,6 +415,9 @@ func (in *incarnation) release(r *run) {
 	}
 	ending := r.claim.ending(coordinator.Release)
 	ending.For, ending.Unrecorded = r.handTo, !r.recorded
+	if kept {
+		ending.For, ending.Kept = in.config.Name, true
+	}
 	ending.Command = r.command.of()
 	r.ending = &ending
 	in.queueEnding(r)
@@ -424,7 +430,7 @@ func (in *incarnation) abandon(r *run) {
 	if r.cause == nil || errors.Is(r.cause, ErrUpdated) {
 		r.cause = ErrDeleted
 	}
-	in.release(r)
+	in.queueRelease(r, false) // nor is there anything to be kept
 	r.outcome = OutcomeDropped
 }
 

@@ -47,7 +47,7 @@ type planInput struct {
 func (s *Server) registerNodes() {
 	const tag = "nodes"
 	add(s, endpoint{ID: "listNodes", Method: http.MethodGet, Path: "/v1/nodes", Tag: tag,
-		Summary: "List the registered nodes",
+		Summary: "List the nodes that are there, and those that are away and are to be back",
 	}, func(ctx context.Context, _ *noBody) (*ok[[]windlass.NodeStatus], error) {
 		return answerWith(s.client.Nodes(ctx))
 	})

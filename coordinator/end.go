@@ -40,8 +40,10 @@ type Ending struct {
 	Kind Kind
 	// For, if set, is the node that a Release is meant for. It is noted beside the
 	// task, with this session, so that other nodes leave the task to that node for a
-	// moment.
-	For string
+	// moment. If Kept is set, For is the node that holds the task and is to be back: the note
+	// outlives the session.
+	For  string
+	Kept bool
 	// State is the state to write. It is required for Save and Done and optional for
 	// Release. For Checkpoint it is the progress.
 	State []byte
@@ -212,6 +214,8 @@ func (c *claims) endTxn(e Ending) broker.Txn {
 		}
 		if e.For == "" {
 			txn.Then = append(txn.Then, broker.Delete(c.space.Handover(e.ID))) // it may have been announced
+		} else if e.Kept {
+			txn.Then = append(txn.Then, broker.Put(c.space.Handover(e.ID), OwnerValue(e.For)))
 		} else {
 			txn.Then = append(txn.Then, broker.PutSession(c.space.Handover(e.ID), OwnerValue(e.For), c.Session))
 		}

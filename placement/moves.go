@@ -60,9 +60,15 @@ func (m *mover) worthIt(tolerance float64) bool {
 	return false
 }
 
-// fairShares returns the loads in proportion to the weights.
+// fairShares returns the loads in proportion to the weights, with those of the nodes that are
+// away.
 func (p *Plan) fairShares() []float64 {
 	total, weights := 0, 0
+	for i := range p.view.Away {
+		n := &p.view.Away[i]
+		total += p.view.Held.Of(n.Name).Weight - p.view.shortLivedWeight(n.Name)
+		weights += n.weight()
+	}
 	for i := range p.nodes {
 		total += p.loads[i]
 		weights += p.nodes[i].weight()

@@ -153,6 +153,38 @@ func TestPlan_M43_IsEvenWithFewestMovesAndAFixedPoint(t *testing.T) {
 	})
 }
 
+// What is kept for a node that is away is its part of the load: whoever joins meanwhile gets
+// nothing that would move on when the node is back.
+func TestPlan_M17_NobodyGivesMoreThanWhatIsAboveItsShareWithThoseThatAreAway(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, c := uniform(rapid.SliceOfN(rapid.IntRange(0, 50), 1, 12).Draw(t, "counts"), 0)
+		v, total := m.view(), m.tasks()
+		for i, kept := range rapid.SliceOfN(rapid.IntRange(1, 50), 1, 5).Draw(t, "kept") {
+			away := Node{Name: fmt.Sprintf("away%d", i), Types: []string{AnyType}}
+			v.Held.Add(away.Name, c, kept)
+			v.Away, total = append(v.Away, away), total+kept
+		}
+		share := (total + len(v.Nodes) + len(v.Away) - 1) / (len(v.Nodes) + len(v.Away))
+		gives, moves, alone := map[string]int{}, 0, 0
+		for _, mv := range New(v).Moves(1<<20, 0) {
+			gives[mv.From] += mv.Tasks
+			moves += mv.Tasks
+		}
+		for name, n := range gives {
+			if had := m.load(name); had-n < share-1 {
+				t.Fatalf("%s gives %d of %d, and the share of each is %d", name, n, had, share)
+			}
+		}
+		v.Away = nil
+		for _, mv := range New(v).Moves(1<<20, 0) {
+			alone += mv.Tasks
+		}
+		if moves > alone {
+			t.Fatalf("%d tasks move, and %d if nobody were to be back", moves, alone)
+		}
+	})
+}
+
 // leastMoves returns the least number of moves that makes the counts even: the excess
 // over the upper bound or the deficit below the lower one, whichever is larger.
 func leastMoves(counts []int) int {

@@ -9,7 +9,10 @@ import (
 type View struct {
 	// Nodes lists the registered nodes.
 	Nodes []Node
-	// Held counts what they hold.
+	// Away lists nodes that are gone and are to be back. What is kept for them is their part of
+	// the load. They get and give nothing.
+	Away []Node
+	// Held counts what the nodes hold, and what is kept for those that are away.
 	Held *Tally
 	// Open counts the tasks that no node holds and that could run now, by class.
 	Open map[*Class]int

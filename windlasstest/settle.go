@@ -158,7 +158,9 @@ func (c *Cluster) fatalf(format string, args ...any) {
 	registered := map[string]windlass.NodeStatus{}
 	if statuses, err := c.client.Nodes(c.t.Context()); err == nil { // an error is not why the test fails
 		for _, s := range statuses {
-			registered[s.Name] = s
+			if s.AwayUntil.IsZero() {
+				registered[s.Name] = s
+			}
 		}
 	}
 	last := map[string]*Node{}

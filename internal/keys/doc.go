@@ -4,11 +4,13 @@
 //
 //	layout                       the version of all this
 //	nodes/<node>/info            the node, with its session
+//	nodes/<node>/return          its promise to be back, while it is away
 //	nodes/<node>/commands/<id>   a command to it, with its session
 //	tasks/<task>                 the task's spec, until done or deleted
 //	tasks/<task>/props           its properties
 //	tasks/<task>/owner           its owner, with the owner's session
-//	tasks/<task>/handover        the node it was released for, with the session of the last owner
+//	tasks/<task>/handover        the node it was released for, with the session of the last owner,
+//	                             or the last owner itself, permanent, if that is to be back
 //	tasks/<task>/failed          the mark of its failure, for the tasks that wait for it
 //	tasks/<task>/requeue         its next submission, for when its run has ended
 //	claims/<task>                when it was claimed, with the owner's session

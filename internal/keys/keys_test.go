@@ -56,7 +56,7 @@ func spelled(s Space, p Parsed) map[Kind]string {
 	return map[Kind]string{
 		Task: s.Task(p.Name), Props: s.Props(p.Name), Owner: s.Owner(p.Name), Handover: s.Handover(p.Name), State: s.State(p.Name),
 		Claim: s.Claim(p.Name), History: s.History(p.Name), Progress: s.Progress(p.Name), TaskCommand: s.TaskCommand(p.Name),
-		NodeInfo: s.NodeInfo(p.Name), NodeCordon: s.NodeCordon(p.Name), NodeCommand: s.NodeCommand(p.Name, p.Command), NodeDeath: s.NodeDeath(p.Name, p.Incarnation),
+		NodeInfo: s.NodeInfo(p.Name), NodeCordon: s.NodeCordon(p.Name), NodeReturn: s.NodeReturn(p.Name), NodeCommand: s.NodeCommand(p.Name, p.Command), NodeDeath: s.NodeDeath(p.Name, p.Incarnation),
 		Layout: s.Layout(), Failed: s.Failed(p.Name), Requeue: s.Requeue(p.Name), Job: s.Job(p.Name), Candidate: s.Candidate(p.Name, p.Candidate),
 		TypePause: s.TypePause(p.Name),
 	}

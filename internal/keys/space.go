@@ -82,6 +82,9 @@ const (
 	emptyType    = "_"
 )
 
+// NodeReturn is the promise of a node that is away to be back. It outlives the node.
+func (s Space) NodeReturn(node string) string { return s.root + "/nodes/" + node + "/return" }
+
 // NodeDeath is the record of the death of one incarnation of a node.
 func (s Space) NodeDeath(node, incarnation string) string {
 	return s.root + "/nodes/" + node + "/deaths/" + incarnation
@@ -102,7 +105,8 @@ func (s Space) Props(id string) string { return s.root + "/tasks/" + id + "/prop
 // Owner is the ephemeral key whose creation is the claim.
 func (s Space) Owner(id string) string { return s.root + "/tasks/" + id + "/owner" }
 
-// Handover is the ephemeral key that names the node that a task was released for.
+// Handover is the key that names the node that a task was released for. It is ephemeral,
+// unless it names the node that released the task and is to be back: then it is permanent.
 func (s Space) Handover(id string) string { return s.root + "/tasks/" + id + "/handover" }
 
 // Histories is the prefix of the tasks' histories.
@@ -146,6 +150,8 @@ const (
 	NodeInfo
 	// NodeCordon is nodes/<node>/cordon.
 	NodeCordon
+	// NodeReturn is nodes/<node>/return.
+	NodeReturn
 	// TypePause is nodes/_paused/<type>; its name is the type.
 	TypePause
 	// NodeCommand is nodes/<node>/commands/<id>.
@@ -245,6 +251,8 @@ func parseNode(name, leaf string) Parsed {
 		return Parsed{Kind: NodeInfo, Name: name}
 	case "cordon":
 		return Parsed{Kind: NodeCordon, Name: name}
+	case "return":
+		return Parsed{Kind: NodeReturn, Name: name}
 	}
 	folder, id, ok := strings.Cut(leaf, "/")
 	switch {

@@ -97,6 +97,9 @@ func equal(t rapid.TB, got, want *Tasks) {
 	if len(got.tasks) != len(want.tasks) || !maps.Equal(got.owned, want.owned) {
 		t.Fatalf("%d tasks, owned %v; want %d, %v", len(got.tasks), got.owned, len(want.tasks), want.owned)
 	}
+	if !maps.Equal(got.kept, want.kept) {
+		t.Fatalf("kept %v; want %v", got.kept, want.kept)
+	}
 	if got.Sums() != want.Sums() || want.Sums() != summed(want) {
 		t.Fatalf("%+v and %+v; want %+v", got.Sums(), want.Sums(), summed(want))
 	}
@@ -178,7 +181,8 @@ func change(t *rapid.T, b broker.Broker, s keys.Space, session broker.SessionID)
 		"props":           broker.Put(s.Props(id), []byte("1")),
 		"claim":           broker.PutSession(s.Owner(id), []byte(`{"node":"n"}`), session),
 		"release":         broker.Delete(s.Owner(id)),
-		"handover":        broker.Put(s.Handover(id), []byte(rapid.SampledFrom([]string{`{"node":"m"}`, "{"}).Draw(t, "to"))),
+		"handover":        broker.PutSession(s.Handover(id), []byte(rapid.SampledFrom([]string{`{"node":"m"}`, "{"}).Draw(t, "to")), session),
+		"keep":            broker.Put(s.Handover(id), []byte(`{"node":"m"}`)),
 		"fail":            broker.Put(s.Failed(id), []byte(`{"state":"failed"}`)),
 		"forget":          broker.Delete(s.Failed(id)),
 		"delete handover": broker.Delete(s.Handover(id)),
@@ -190,7 +194,7 @@ func change(t *rapid.T, b broker.Broker, s keys.Space, session broker.SessionID)
 	commit(t, b, ops[rapid.SampledFrom(slices.Sorted(maps.Keys(ops))).Draw(t, "op")])
 }
 
-func catchUp(t *rapid.T, b broker.Broker, s keys.Space, copied *Tasks, to broker.Revision) {
+func catchUp(t rapid.TB, b broker.Broker, s keys.Space, copied *Tasks, to broker.Revision) {
 	if copied.revision >= to {
 		return
 	}
@@ -388,7 +392,8 @@ func TestTasks_M43_AHandoverNoteOlderThanTheClaimDoesNotCount(t *testing.T) {
 	s, store := space(t), memory.New()
 	defer store.Close()
 	b := store.Broker()
-	note, claim := broker.Put(s.Handover("a"), []byte(`{"node":"m"}`)), broker.PutSession(s.Owner("a"), []byte(`{"node":"n"}`), grant(t, b))
+	session := grant(t, b)
+	note, claim := broker.PutSession(s.Handover("a"), []byte(`{"node":"m"}`), session), broker.PutSession(s.Owner("a"), []byte(`{"node":"n"}`), session)
 	for i, step := range []struct {
 		op   broker.Op
 		want string
@@ -409,4 +414,84 @@ func FuzzParseOwner(f *testing.F) {
 			t.Errorf("%q gave the node name %q", value, name)
 		}
 	})
+}
+
+// A permanent note names the node that held a task last, for copies that have not seen it.
+func TestTasks_M17_ANoteThatOutlivesItsSessionSaysWhoHeldTheTaskLast(t *testing.T) {
+	s, store := space(t), memory.New()
+	defer store.Close()
+	b := store.Broker()
+	session := grant(t, b)
+	note := func(node string) broker.Op { return broker.Put(s.Handover("a"), []byte(`{"node":"`+node+`"}`)) }
+	claim, release := broker.PutSession(s.Owner("a"), []byte(`{"node":"n"}`), session), broker.Delete(s.Owner("a"))
+	watched, listed := fresh(t, b), fresh(t, b)
+	for i, step := range []struct {
+		ops        []broker.Op
+		fresh, old string // who held it last, for a new copy and for one that was there
+	}{
+		{[]broker.Op{broker.Put(s.Task("a"), nil)}, "", ""},
+		{[]broker.Op{note("m")}, "m", "m"},
+		{[]broker.Op{claim, broker.Delete(s.Handover("a"))}, "", "m"},
+		{[]broker.Op{release, note("n")}, "n", "n"},
+		{[]broker.Op{claim}, "n", "n"}, // and the note stays
+		{[]broker.Op{release}, "n", "n"},
+		{[]broker.Op{broker.Delete(s.Handover("a"))}, "", "n"},
+	} {
+		if _, err := broker.CommitOne(t.Context(), b, broker.Txn{Then: step.ops}); err != nil {
+			t.Fatal(err)
+		}
+		now := fresh(t, b)
+		listed.Reset(listing(t, b))
+		catchUp(t, b, s, watched, now.revision)
+		for how, got := range map[string]*Task{"new": now.Get("a"), "watched": watched.Get("a"), "listed": listed.Get("a")} {
+			want := step.old
+			if how == "new" {
+				want = step.fresh
+			}
+			if !got.Owned() && got.Last != want || got.For != "" {
+				t.Errorf("step %d, %s: held by %q last and for %q, want %q", i, how, got.Last, got.For, want)
+			}
+		}
+	}
+}
+
+func TestNodes_KnowsWhoIsAwayAndIsToBeBack(t *testing.T) {
+	s := space(t)
+	m := NewNodes(s)
+	at := broker.Revision(0)
+	event := func(key string, deleted bool) {
+		at++
+		m.Apply(broker.Batch{Revision: at, Events: []broker.Event{{Deleted: deleted, KV: broker.KV{Key: key, Value: []byte("{}"), Created: at, Modified: at}}}})
+	}
+	for i, step := range []struct {
+		key            string
+		deleted        bool
+		away, promised string
+		changed        bool
+	}{
+		{s.NodeInfo("n"), false, "", "", false},
+		{s.NodeReturn("n"), false, "", "n", true},
+		{s.NodeInfo("n"), true, "n", "n", true},
+		{s.NodeInfo("m"), false, "n", "n", false},
+		{s.NodeCordon("n"), false, "", "n", true},
+		{s.NodeCordon("n"), true, "n", "n", true},
+		{s.NodeInfo("n"), false, "", "n", true},
+		{s.NodeInfo("n"), true, "n", "n", true},
+		{s.NodeReturn("n"), true, "", "", true},
+	} {
+		event(step.key, step.deleted)
+		away, promised := "", ""
+		for _, n := range m.Away() {
+			away += n.Name
+		}
+		for _, n := range m.Promised() {
+			promised += n.Name
+		}
+		if changed := m.ReturnsChanged(); away != step.away || promised != step.promised || changed != step.changed || m.ReturnsChanged() {
+			t.Errorf("step %d: away %q, promised %q, changed %v; want %+v", i, away, promised, changed, step)
+		}
+	}
+	if m.Get("n") != nil {
+		t.Error("a node of which nothing is left is kept")
+	}
 }

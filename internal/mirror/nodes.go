@@ -22,6 +22,8 @@ type Node struct {
 	// Cordoned is true if it has a cordon, and Cordon is the value of that.
 	Cordoned bool
 	Cordon   []byte
+	// Return is its promise to be back, as stored; its Modified is zero for none.
+	Return broker.KV
 
 	commands map[string]Command
 	// deaths has the records of the node's deaths, by incarnation.
@@ -57,6 +59,8 @@ type Nodes struct {
 	// deathsChanged is true if a record of a death was added or removed since it was last
 	// asked for.
 	deathsChanged bool
+	// returnsChanged is as deathsChanged.
+	returnsChanged bool
 }
 
 // Gone is a registration that was removed.
@@ -120,6 +124,24 @@ func (m *Nodes) PausesChanged() (changed bool) {
 	return changed
 }
 
+// ReturnsChanged reports whether it has changed since it was called last which nodes are Away,
+// or what they have promised.
+func (m *Nodes) ReturnsChanged() (changed bool) {
+	changed, m.returnsChanged = m.returnsChanged, false
+	return changed
+}
+
+// Away returns the nodes that are not registered, have promised to be back, and have no cordon, by
+// name.
+func (m *Nodes) Away() []*Node {
+	return m.filter(func(n *Node) bool { return !n.Registered && n.promises() && !n.Cordoned })
+}
+
+// Promised returns the nodes that have promised to be back, registered or not, by name.
+func (m *Nodes) Promised() []*Node { return m.filter((*Node).promises) }
+
+func (n *Node) promises() bool { return n.Return.Modified != 0 }
+
 // Registered returns the registered nodes, by name.
 func (m *Nodes) Registered() []*Node { return m.filter(func(n *Node) bool { return n.Registered }) }
 
@@ -154,7 +176,7 @@ func (m *Nodes) Apply(batch broker.Batch) []string {
 func (m *Nodes) Reset(snapshot *Snapshot) []string {
 	before := m.nodes
 	m.nodes, m.gone, m.deathsChanged = map[string]*Node{}, map[string]Gone{}, true
-	m.paused, m.pausesChanged = map[string][]byte{}, true
+	m.paused, m.pausesChanged, m.returnsChanged = map[string][]byte{}, true, true
 	for _, kv := range snapshot.KVs {
 		m.event(broker.Event{KV: kv})
 	}
@@ -183,7 +205,9 @@ func (m *Nodes) event(e broker.Event) (name string, registration bool) {
 		}
 		return "", false
 	}
-	if p.Kind != keys.NodeInfo && p.Kind != keys.NodeCordon && p.Kind != keys.NodeCommand && p.Kind != keys.NodeDeath {
+	switch p.Kind {
+	case keys.NodeInfo, keys.NodeCordon, keys.NodeReturn, keys.NodeCommand, keys.NodeDeath:
+	default:
 		return "", false
 	}
 	n := m.nodes[p.Name]
@@ -197,12 +221,16 @@ func (m *Nodes) event(e broker.Event) (name string, registration bool) {
 	switch {
 	case p.Kind == keys.NodeInfo && e.Deleted:
 		m.gone[n.Name] = Gone{Info: n.Info, Session: n.Session, At: e.KV.Modified}
-		*n = Node{Name: n.Name, Cordoned: n.Cordoned, Cordon: n.Cordon, commands: n.commands, deaths: n.deaths}
+		*n = Node{Name: n.Name, Cordoned: n.Cordoned, Cordon: n.Cordon, Return: n.Return, commands: n.commands, deaths: n.deaths}
 	case p.Kind == keys.NodeInfo:
 		n.Info, n.Registered, n.Session = e.KV.Value, true, e.KV.Session
 		n.Created, n.Modified = e.KV.Created, e.KV.Modified
 	case p.Kind == keys.NodeCordon:
 		n.Cordoned, n.Cordon = !e.Deleted, e.KV.Value
+	case p.Kind == keys.NodeReturn:
+		if n.Return = e.KV; e.Deleted {
+			n.Return = broker.KV{}
+		}
 	case p.Kind == keys.NodeDeath && e.Deleted:
 		delete(n.deaths, p.Incarnation)
 	case p.Kind == keys.NodeDeath:
@@ -213,7 +241,8 @@ func (m *Nodes) event(e broker.Event) (name string, registration bool) {
 		n.commands[p.Command] = Command{Key: e.KV.Key, Value: e.KV.Value, Created: e.KV.Created}
 	}
 	m.deathsChanged = m.deathsChanged || p.Kind == keys.NodeDeath
-	if !n.Registered && !n.Cordoned && len(n.commands)+len(n.deaths) == 0 {
+	m.returnsChanged = m.returnsChanged || p.Kind == keys.NodeReturn || p.Kind == keys.NodeCordon || n.promises()
+	if !n.Registered && !n.Cordoned && !n.promises() && len(n.commands)+len(n.deaths) == 0 {
 		delete(m.nodes, p.Name)
 	}
 	return p.Name, p.Kind == keys.NodeInfo

@@ -36,7 +36,7 @@ type Task struct {
 	// Session is the session that the claim belongs to.
 	Session broker.SessionID
 	// Last is the node that held it last, as far as this copy saw the end of that
-	// claim.
+	// claim, or a note says so because that node is to be back.
 	Last string
 	// For is the node that it was released for, or that its holder is about to release
 	// it for; empty for any node.
@@ -120,8 +120,10 @@ type Tasks struct {
 	owned, below map[string]int
 	// failedAt has the revisions at which failures were marked.
 	failedAt map[string]broker.Revision
-	// handovers has the handover notes, by task. There are few.
+	// handovers has the handover notes, by task. There are few. kept counts those that name
+	// who held the task last, by that node.
 	handovers map[string]handover
+	kept      map[string]int
 	// sums is the result of Sums.
 	sums Sums
 	// names caches the name in an owner key by its value: there are few names and many
@@ -130,10 +132,12 @@ type Tasks struct {
 }
 
 // handover is the note of a task's intended node, empty if it is not readable, and the
-// revision at which it was written.
+// revision at which it was written. last is set if the note names the node that held the
+// task last.
 type handover struct {
 	node string
 	at   broker.Revision
+	last bool
 }
 
 // Keep says what a copy keeps of each task. The zero value keeps the spec as it is.
@@ -191,7 +195,7 @@ func ClaimSum(id string, created, token broker.Revision) uint64 {
 // NewTasks returns an empty copy.
 func NewTasks(space keys.Space, keep Keep) *Tasks {
 	return &Tasks{space: space, keep: keep, tasks: map[string]*Task{}, owned: map[string]int{}, below: map[string]int{},
-		failedAt: map[string]broker.Revision{}, handovers: map[string]handover{}, names: map[string]string{}}
+		failedAt: map[string]broker.Revision{}, handovers: map[string]handover{}, kept: map[string]int{}, names: map[string]string{}}
 }
 
 // Strip drops the values that the copy does not keep; for Source.
@@ -284,7 +288,7 @@ func (m *Tasks) Reset(snapshot *Snapshot) []string {
 	}
 	before := m.tasks
 	m.tasks, m.owned, m.failedAt, m.handovers = next.tasks, next.owned, next.failedAt, next.handovers
-	m.sums, m.names, m.below = next.sums, next.names, next.below
+	m.sums, m.names, m.below, m.kept = next.sums, next.names, next.below, next.kept
 	m.revision = snapshot.Revision
 	var changed []string
 	known := 0
@@ -297,8 +301,12 @@ func (m *Tasks) Reset(snapshot *Snapshot) []string {
 			changed = append(changed, id)
 		}
 		if was != nil && !now.Owned() {
-			if now.Last = was.Last; was.Owned() {
+			switch { // a note is newer than what was seen before
+			case now.Last != "":
+			case was.Owned():
 				now.Last = was.Owner
+			default:
+				now.Last = was.Last
 			}
 		}
 	}
@@ -427,14 +435,23 @@ func (m *Tasks) set(t *Task, kind keys.Kind, e broker.Event) {
 	case keys.Failed:
 		t.Failed = m.failure(t.ID, e)
 	case keys.Handover:
+		if old := m.handovers[t.ID]; old.last {
+			m.countKept(old.node, -1)
+		}
 		if delete(m.handovers, t.ID); !e.Deleted {
-			m.handovers[t.ID] = handover{node: m.ownerName(e.KV.Value), at: e.KV.Modified}
+			h := handover{node: m.ownerName(e.KV.Value), at: e.KV.Modified, last: e.KV.Session == 0}
+			if m.handovers[t.ID] = h; h.last {
+				m.countKept(h.node, +1)
+			}
+			if h.last && !t.Owned() {
+				t.Last = h.node
+			}
 		}
 	}
 	// A claim can be in progress while another node holds the task and releases it. The
 	// claim leaves that note behind, so a note older than the claim means nothing.
 	t.For = ""
-	if h := m.handovers[t.ID]; h.at > t.Token {
+	if h := m.handovers[t.ID]; h.at > t.Token && !h.last {
 		t.For = h.node
 	}
 	t.Created = t.keyCreated
@@ -448,6 +465,15 @@ func (m *Tasks) HasNote(id string) bool {
 	_, exists := m.handovers[id]
 	return exists
 }
+
+func (m *Tasks) countKept(node string, by int) {
+	if m.kept[node] += by; m.kept[node] == 0 {
+		delete(m.kept, node)
+	}
+}
+
+// Kept returns how many tasks have a note that the node held them last and is to be back.
+func (m *Tasks) Kept(node string) int { return m.kept[node] }
 
 // FailedAt returns the revision at which a failure was marked, zero if there is none.
 func (m *Tasks) FailedAt(id string) broker.Revision { return m.failedAt[id] }

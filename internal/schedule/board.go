@@ -71,6 +71,11 @@ const (
 	reconsiderEvery = 100 * time.Millisecond
 	// heldFor is how long a task that this node has given back is left to others.
 	heldFor = 2 * time.Second
+	// limboMax is the longest time for which a task counts as the load of the node that held
+	// it last, if it may not be claimed yet and is not kept for that node. It would count
+	// nowhere meanwhile, and others would give that node what they have. A suspect of a death,
+	// which is to run elsewhere, waits longer.
+	limboMax = time.Second
 	// againDefault is the delay before a task that cannot be claimed for now is checked
 	// again.
 	againDefault = time.Second
@@ -141,6 +146,7 @@ func (b *Board) drop(id string) {
 	if c == nil {
 		return
 	}
+	b.keep(c, "")
 	b.targets.remove(c)
 	b.candidates.drop(c)
 	if b.candidates.emptied() {
@@ -180,7 +186,7 @@ func (b *Board) LifetimesChanged(now time.Time) {
 	b.targets.dirty, b.targets.agreed, b.targets.changedAt = true, false, now
 }
 
-// Back checks the tasks again that were kept for a node that is back.
+// Back checks the tasks again that were kept for a node that is back, or will not be.
 func (b *Board) Back(node string) {
 	b.lookAgain(func(t *mirror.Task) bool { return t.Last == node })
 }
@@ -299,10 +305,16 @@ func (b *Board) look(c *Candidate, now time.Time) bool {
 	a := c.Kind.Claimable(t, c.Blockers, b.tasks, now)
 	c.Skipped, c.SkippedAt = a.Skipped, a.SkippedAt
 	b.candidates.wait(c, a.WaitsFor)
+	keptFor := ""
 	if a.Open {
-		a.Until = later(b.reservedUntil(t, c.seen, now), b.rules.Apart(t, now))
+		reserved := b.reservedUntil(t, c.seen, now)
+		a.Until = later(reserved, b.rules.Apart(t, now))
 		a.Open = !a.Until.After(now)
+		if kept := reserved.After(now) || a.Until.Sub(now) <= limboMax; !a.Open && kept && !c.Pulled && b.fleet.counts(t.Last) {
+			keptFor = t.Last
+		}
 	}
+	b.keep(c, keptFor)
 	switch {
 	case !a.Open:
 		b.targets.remove(c)
@@ -330,6 +342,19 @@ func (b *Board) reservedUntil(t *mirror.Task, seen, now time.Time) time.Time {
 		return time.Time{} // the plan says whose it is
 	}
 	return seen.Add(RankStep) // it may have just come: whoever released the task knows of it
+}
+
+// keep counts a candidate as the load of the node that it is kept for, if any.
+func (b *Board) keep(c *Candidate, node string) {
+	if c.keptFor == node {
+		return
+	}
+	if c.keptFor != "" {
+		b.fleet.Hold(c.keptFor, c.Kind.Class, -1)
+	}
+	if c.keptFor = node; node != "" {
+		b.fleet.Hold(node, c.Kind.Class, 1)
+	}
 }
 
 // mayTake reports whether this node may claim a candidate now; if not, it schedules the
@@ -498,9 +523,14 @@ func (b *Board) Len() int { return len(b.candidates.byID) }
 // InFlight returns how many claims are queued or in flight.
 func (b *Board) InFlight() int { return len(b.flights) }
 
-// Recount adds the tasks in flight to a tally that starts again, without those for
-// calls of Dequeue.
+// Recount adds the tasks in flight, and those that are kept for a node, to a tally that starts
+// again, without those for calls of Dequeue.
 func (b *Board) Recount() {
+	for _, c := range b.candidates.byID {
+		if c.keptFor != "" {
+			b.fleet.Hold(c.keptFor, c.Kind.Class, 1)
+		}
+	}
 	for _, c := range b.flights {
 		if !c.Pulled {
 			b.fleet.Hold(b.self.Name, c.Kind.Class, 1)

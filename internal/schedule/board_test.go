@@ -88,7 +88,7 @@ func (d *desk) shows(tasks ...string) {
 	event := func(key, value string, deleted bool) {
 		d.revision++
 		b.Events = append(b.Events, broker.Event{Deleted: deleted, KV: broker.KV{
-			Key: key, Value: []byte(value), Created: d.revision, Modified: d.revision,
+			Key: key, Value: []byte(value), Created: d.revision, Modified: d.revision, Session: 1,
 		}})
 	}
 	for _, task := range tasks {

@@ -30,8 +30,10 @@ type Candidate struct {
 
 	// lastOwner is the node that held it last, empty if that is not known. seen is when
 	// this node first saw it without an owner.
+	// keptFor is the node that it is kept for, as whose load it counts; empty for none.
 	lastOwner string
 	seen      time.Time
+	keptFor   string
 	// slot is the time that the brake has assigned to it, zero for none. refusedUntil
 	// is when the balancer wants to be asked again.
 	slot, refusedUntil time.Time

@@ -18,7 +18,7 @@ type Peer struct {
 	Incarnation string
 	// The reasons why it takes nothing, if it does not. A Returning node is being
 	// stopped and intends to come back.
-	Frozen, Draining, Returning, Overloaded bool
+	Frozen, Cordoned, Draining, Returning, Overloaded bool
 	// ReturnWithin is how long its tasks are kept for it when it goes; zero means not
 	// at all.
 	ReturnWithin time.Duration
@@ -62,8 +62,8 @@ type Fleet struct {
 	active, claiming map[string]int
 
 	lifetimes lifetimes
-	// away has the nodes that are gone and intend to be back by a time.
-	away  map[string]time.Time
+	// away has the nodes that are gone and are to be back, by name.
+	away  map[string]Away
 	brake brake
 	// claimedAt is when a node was last seen to claim a task. overdue has the nodes
 	// that another node stood in for since then.
@@ -80,7 +80,7 @@ type Fleet struct {
 func NewFleet(config Config) *Fleet {
 	return &Fleet{
 		config: config, nodes: make([]placement.Node, 1), active: map[string]int{}, claiming: map[string]int{},
-		away: map[string]time.Time{}, brake: newBrake(config.FailoverRate),
+		away: map[string]Away{}, brake: newBrake(config.FailoverRate),
 		claimedAt: map[string]time.Time{}, overdue: map[string]bool{},
 	}
 }
@@ -127,8 +127,8 @@ func (f *Fleet) Update(peers []Peer, last func(name string) (Peer, bool), now ti
 		if said, ok := last(p.Name); ok {
 			p = said
 		}
-		if p.ReturnWithin > 0 && !p.Draining {
-			f.away[p.Name] = now.Add(p.ReturnWithin)
+		if p.ReturnWithin > 0 && !p.Draining && !p.Cordoned {
+			f.away[p.Name] = Away{Node: p.Node, Until: now.Add(p.ReturnWithin)}
 		}
 		if p.Closed == "" {
 			f.brake.vanished[p.Name] = now

@@ -130,6 +130,52 @@ func TestFleet_KeepsTasksForALimitedTime(t *testing.T) {
 	}
 }
 
+func TestFleet_M17_KeepsTasksForWhoHasPromisedToBeBack(t *testing.T) {
+	stored := func(name string, until time.Duration) Away { return Away{Node: peer(name).Node, Until: after(until)} }
+	f := newTestFleet(peer("seen", returns), peer("b"))
+	f.Update([]Peer{peer("b")}, published(nil), start)
+	keeps := func(at time.Duration, want map[string]time.Duration) {
+		t.Helper()
+		for _, name := range []string{"seen", "told"} {
+			got := f.ReservedUntil(name, after(at), after(at))
+			if until, kept := want[name]; kept && !got.Equal(after(until)) || !kept && got.After(after(at)) {
+				t.Errorf("after %v it keeps the tasks of %s until %v, want %v", at, name, got, want)
+			}
+		}
+	}
+	keeps(1, map[string]time.Duration{"seen": time.Minute})
+	if freed := f.Promised([]Away{stored("told", 30*time.Second)}); freed != nil {
+		t.Errorf("freed %q: the promise of a node that was seen to go may come later", freed)
+	}
+	f.Promised([]Away{stored("seen", time.Hour), stored("told", 30*time.Second)})
+	keeps(2, map[string]time.Duration{"seen": time.Minute, "told": 30 * time.Second})
+	if !f.KeepsFor("told") || f.KeepsFor("b") {
+		t.Error("want the tasks of the absent node to be kept, and no others")
+	}
+	if freed := f.Promised([]Away{stored("seen", time.Hour)}); !slices.Equal(freed, []string{"told"}) {
+		t.Errorf("freed %q, the promise of told is gone", freed)
+	}
+	keeps(3, map[string]time.Duration{"seen": time.Minute})
+	f.Promised([]Away{stored("told", 30*time.Second), stored("seen", time.Hour)})
+	keeps(30*time.Second, map[string]time.Duration{"seen": time.Minute})
+	if !f.Forsake("seen") || f.Forsake("seen") {
+		t.Error("want what is kept for a node to be dropped once")
+	}
+	keeps(31*time.Second, nil)
+}
+
+// What is kept for a node is its part of the load, and it gets nothing more.
+func TestFleet_M17_TheLoadOfAnAbsentNodeIsWhatIsKeptForIt(t *testing.T) {
+	f := newTestFleet(peer("away", returns), peer("idle", returns), peer("there"))
+	f.Update([]Peer{peer("there")}, published(nil), start)
+	class := &placement.Class{Type: "t", Weight: 1}
+	f.Hold("away", class, 2)
+	v := f.View(placement.Node{Name: "self", Types: []string{"t"}}, nil, nil)
+	if len(v.Away) != 1 || v.Away[0].Name != "away" || len(v.Nodes) != 2 {
+		t.Errorf("away are %v beside %v", v.Away, v.Nodes)
+	}
+}
+
 func TestFleet_ReservesTasksForRegisteredNodesThatWillReturn(t *testing.T) {
 	f := newTestFleet(peer("ending", returns), peer("leaves", returns, draining), peer("plain"), peer("stops", returns, stopping))
 	for name, want := range map[string]time.Duration{

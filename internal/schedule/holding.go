@@ -11,6 +11,11 @@ import (
 // they have begun. It is valid until the next call.
 func (f *Fleet) View(self placement.Node, open map[*placement.Class]int, shortLived map[string]bool) placement.View {
 	v := placement.View{Nodes: f.Nodes(self), Held: &f.tally, Open: open, ShortLived: shortLived}
+	for name, a := range f.away {
+		if f.tally.Of(name).Tasks > 0 {
+			v.Away = append(v.Away, a.Node)
+		}
+	}
 	for i := range f.peers {
 		if !f.peers[i].Draining {
 			continue

@@ -13,6 +13,9 @@ import (
 
 // NodeState says in a word or two what a node does with tasks.
 func NodeState(n windlass.NodeStatus, now time.Time) string {
+	if !n.AwayUntil.IsZero() {
+		return away(n.AwayUntil, now)
+	}
 	var states []string
 	for _, s := range []struct {
 		name string
@@ -40,6 +43,14 @@ func NodeState(n windlass.NodeStatus, now time.Time) string {
 		return "ready"
 	}
 	return strings.Join(states, ",")
+}
+
+// away says when a node is to be back.
+func away(until, now time.Time) string {
+	if left := until.Sub(now); left > 0 {
+		return "away, to be back within " + left.Round(time.Second).String()
+	}
+	return "away, to be back " + Ago(&until, now)
 }
 
 // NotRenewed says for how long a session has not been renewed.

@@ -45,7 +45,7 @@ const notAsSource = 0
 // to one.
 func (c *copier) isCopied(kv broker.KV) bool {
 	switch c.space.Parse(kv.Key).Kind {
-	case keys.NodeInfo, keys.NodeCommand, keys.NodeDeath, keys.Owner, keys.Handover, keys.Claim, keys.TaskCommand, keys.Candidate:
+	case keys.NodeInfo, keys.NodeReturn, keys.NodeCommand, keys.NodeDeath, keys.Owner, keys.Handover, keys.Claim, keys.TaskCommand, keys.Candidate:
 		return false
 	case keys.Unknown:
 		return kv.Session == 0

@@ -30,7 +30,7 @@ func (a *app) nodeGetCommand() *cobra.Command {
 		Short: "Show everything about one node",
 		Long: `Show everything about one node: its state, how it was started, the tasks that it holds
 or held last, by type and status, and when it died within the last hour. A node that is
-away is not found; "node list" has its cordon, "node deaths" its deaths.`,
+away and not to be back is not found; "node list" has its cordon, "node deaths" its deaths.`,
 		Args:              exactArgs("NODE"),
 		ValidArgsFunction: a.completeNodes,
 		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {

@@ -23,7 +23,7 @@ func (a *app) nodeListCommand() *cobra.Command {
 	var labels map[string]string
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the live nodes; the table also has cordoned nodes that are away",
+		Short: "List the nodes that are there or to be back; the table also has cordoned nodes that are away",
 		Args:  noArgs,
 		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, _ []string) error {
 			switch {

@@ -194,6 +194,18 @@ func TestNamespace_FindsEachDefect(t *testing.T) {
 		}, doctor.CheckNodes, doctor.Warning, []string{"1 cordon(s) of nodes that are not there, for more than a month", "m"}},
 		{"a cordon of late", func(w *world, _ broker.SessionID) { w.put(w.space.NodeCordon("m"), `{"at":"1999-12-31T00:00:00Z"}`) },
 			doctor.CheckNodes, doctor.OK, []string{"1 registered, 1 cordoned and not there"}},
+		{"a node that is to be back", func(w *world, _ broker.SessionID) { w.isAway("m", `{"name":"m"}`, time.Hour) },
+			doctor.CheckNodes, doctor.OK, []string{"1 registered, 1 away and to be back"}},
+		{"a task that is kept for a node that is to be back", func(w *world, _ broker.SessionID) { w.isAway("m", `{"name":"m"}`, time.Hour) },
+			doctor.CheckTasks, doctor.OK, []string{", 1 kept for nodes that are to be back; none is stuck"}},
+		{"a task that was kept", func(w *world, _ broker.SessionID) { w.isAway("m", `{"name":"m"}`, -time.Second) },
+			doctor.CheckTasks, doctor.Warning, []string{"kept"}},
+		{"a task that is kept for a node that was cordoned since", func(w *world, _ broker.SessionID) {
+			w.isAway("m", `{"name":"m"}`, time.Hour)
+			w.put(w.space.NodeCordon("m"), `{"at":"1999-12-31T00:00:00Z"}`)
+		}, doctor.CheckTasks, doctor.Warning, []string{"kept"}},
+		{"a promise that cannot be read", func(w *world, _ broker.SessionID) { w.put(w.space.NodeReturn("m"), "{") },
+			doctor.CheckValues, doctor.Problem, []string{"/w/nodes/m/return"}},
 		{"types that are paused", func(w *world, _ broker.SessionID) {
 			w.put(w.space.TypePause("t"), `{"at":"1999-12-31T23:00:00Z"}`)
 			w.put(w.space.TypePause("nobody-runs"), `{"at":"1999-12-31T23:00:00Z"}`)

@@ -41,6 +41,12 @@ func (s *snapshot) checkLayout() (c Check, known bool) {
 	return c, true
 }
 
+// awaited reports whether a node is away and the others keep tasks for it.
+func (s *snapshot) awaited(node string, now time.Time) bool {
+	_, cordoned := s.cordons[node]
+	return s.nodes[node] == nil && !cordoned && now.Before(s.returns[node])
+}
+
 // cordonForgotten is how long a node is away until its cordon may have been forgotten.
 const cordonForgotten = 30 * 24 * time.Hour
 
@@ -101,6 +107,9 @@ func (s *snapshot) checkNodes(before *snapshot, now time.Time) Check {
 	healthy := fmt.Sprintf("%d registered", len(nodes))
 	if len(idle) > 0 {
 		healthy += fmt.Sprintf(", %d of them frozen, cordoned or draining", len(idle))
+	}
+	if back := slices.DeleteFunc(slices.Collect(maps.Keys(s.returns)), func(name string) bool { return !s.awaited(name, now) }); len(back) > 0 {
+		healthy += fmt.Sprintf(", %d away and to be back", len(back))
 	}
 	if away > 0 {
 		healthy += fmt.Sprintf(", %d cordoned and not there", away)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
@@ -16,6 +17,7 @@ import (
 	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/returns"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -38,8 +40,9 @@ type snapshot struct {
 	specs   map[string]*windlass.Spec
 	states  map[string]statemachine.State
 	records map[string]coordinator.Record
-	// cordons are those of nodes, registered or not.
+	// cordons are those of nodes, registered or not. returns has when nodes are to be back.
 	cordons map[string]windlass.Cordon
+	returns map[string]time.Time
 	// paused has the pauses of types, by type.
 	paused map[string]windlass.TypePause
 	deaths []windlass.Death
@@ -68,7 +71,7 @@ func (f *found) compare(g *found) int {
 // part orders keys of tasks before those of nodes.
 func (f *found) part() int {
 	switch f.Kind {
-	case keys.NodeInfo, keys.NodeCordon, keys.NodeCommand, keys.NodeDeath, keys.TypePause:
+	case keys.NodeInfo, keys.NodeCordon, keys.NodeReturn, keys.NodeCommand, keys.NodeDeath, keys.TypePause:
 		return 1
 	}
 	return 0
@@ -94,7 +97,7 @@ func read(ctx context.Context, b broker.Broker, space keys.Space) (*snapshot, er
 		s := &snapshot{
 			space: space, tasks: mirror.NewTasks(space, mirror.Keep{Kind: func([]byte) any { return nil }}), nodes: map[string]*node{},
 			at: map[string]*found{}, corrupt: map[string]error{},
-			specs: map[string]*windlass.Spec{}, states: map[string]statemachine.State{}, records: map[string]coordinator.Record{}, cordons: map[string]windlass.Cordon{}, paused: map[string]windlass.TypePause{},
+			specs: map[string]*windlass.Spec{}, states: map[string]statemachine.State{}, records: map[string]coordinator.Record{}, cordons: map[string]windlass.Cordon{}, returns: map[string]time.Time{}, paused: map[string]windlass.TypePause{},
 			failing: map[string]string{}, looping: map[string]string{}, interrupted: map[string]string{}, used: map[string]used{},
 		}
 		err := s.list(ctx, b)
@@ -146,6 +149,10 @@ func (s *snapshot) take(p keys.Parsed, kv broker.KV) (err error) {
 		var c windlass.Cordon
 		err = json.Unmarshal(kv.Value, &c)
 		s.cordons[p.Name] = c
+	case keys.NodeReturn:
+		var promise returns.Promise
+		promise, err = returns.Parse(kv.Value, windlass.ReturnWithinMax, time.Now())
+		s.returns[p.Name] = promise.Until
 	case keys.TypePause:
 		var c windlass.TypePause
 		err = json.Unmarshal(kv.Value, &c)

@@ -94,7 +94,7 @@ func (s *snapshot) waited(now *snapshot, id string, at time.Time) bool {
 
 func (s *snapshot) checkTasks(before *snapshot, groups []windlass.GroupSpread, now time.Time) Check {
 	var n notes
-	held, young := 0, 0
+	held, kept, young := 0, 0, 0
 	chains := chains{snapshot: s, now: now, cause: map[string]string{}, under: map[string]bool{}, circular: map[string]bool{}}
 	tasks := s.live()
 	for _, t := range tasks {
@@ -102,6 +102,8 @@ func (s *snapshot) checkTasks(before *snapshot, groups []windlass.GroupSpread, n
 		case t.Owned():
 			held++
 		case !s.idle(t): // checkValues or checkDuplicates reports it
+		case s.claimable(t, now) && s.awaited(t.Last, now):
+			kept++
 		case s.claimable(t, now):
 			if s.noteClaimable(&n, before, t, now); !s.waits(t, now) {
 				young++
@@ -119,7 +121,11 @@ func (s *snapshot) checkTasks(before *snapshot, groups []windlass.GroupSpread, n
 		n.add(Warning, "type(s) that are paused: none of their tasks runs", `"windlass type list" has the reason, and "windlass type resume" runs them again`, fmt.Sprintf("%q", name))
 	}
 	noteGroups(&n, groups)
-	healthy := fmt.Sprintf("%d live, %d of them held; none is stuck", len(tasks), held)
+	healthy := fmt.Sprintf("%d live, %d of them held", len(tasks), held)
+	if kept > 0 {
+		healthy += fmt.Sprintf(", %d kept for nodes that are to be back", kept)
+	}
+	healthy += "; none is stuck"
 	if young > 0 {
 		healthy += fmt.Sprintf(", but %d may not have waited for long enough to tell", young)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/doctor"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/returns"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -45,6 +46,13 @@ func newWorld(t *testing.T, connect func() broker.Broker) *world {
 // put writes a key without a session.
 func (w *world) put(key, value string) broker.Revision {
 	return w.commit(broker.Put(key, []byte(value)))
+}
+
+// isAway adds a node that is gone and is to be back, and a task that is kept for it.
+func (w *world) isAway(name, info string, within time.Duration) {
+	w.put(w.space.NodeReturn(name), string(returns.Promise{Until: time.Now().Add(within), Info: []byte(info)}.Encode()))
+	w.put(w.space.Task("kept"), `{"type":"t","submitted_at":"1999-12-31T00:00:00Z"}`)
+	w.put(w.space.Handover("kept"), `{"node":"`+name+`"}`)
 }
 
 // putOn writes a key with a session.

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"testing/synctest"
 	"time"
 
@@ -46,6 +47,7 @@ func (w *world) unspread() string {
 	if err != nil {
 		return err.Error()
 	}
+	nodes = slices.DeleteFunc(nodes, func(n windlass.NodeStatus) bool { return !n.AwayUntil.IsZero() })
 	tasks, err := w.client.Tasks(w.t.Context(), windlass.Filter{})
 	if err != nil {
 		return err.Error()

@@ -58,12 +58,12 @@ func (w *world) start(name string) *process {
 	newerVersion := len(w.processes)%newerEvery == newerEvery-1
 	p.rate = (2*w.random.Float64() - 1) * w.profile.drift
 	config := windlass.Config{
-		SessionTTL: w.profile.ttl,
-		Retention:  w.profile.retention,
-		Clock:      p.clock,
-		Handlers:   map[string]windlass.NewHandler{windlass.AnyType: p.newHandler},
-		Fence:      p.fence,
-		Events:     p.events(),
+		SessionTTL: w.profile.ttl, ReturnWithin: w.profile.returnWithin,
+		Retention: w.profile.retention,
+		Clock:     p.clock,
+		Handlers:  map[string]windlass.NewHandler{windlass.AnyType: p.newHandler},
+		Fence:     p.fence,
+		Events:    p.events(),
 		Coordinator: func(plain coordinator.Coordinator) coordinator.Coordinator {
 			if newerVersion {
 				plain = &newer{Coordinator: plain, store: w.store}

@@ -31,6 +31,8 @@ type profile struct {
 	crowded bool
 	// grouped is true if the tasks that stay are in groups.
 	grouped bool
+	// returnWithin is that of the nodes.
+	returnWithin time.Duration
 	// retention is that of the nodes.
 	retention windlass.Retention
 }
@@ -68,16 +70,17 @@ func newProfile(seed uint64, random *rand.Rand) profile {
 	return profile{
 		retention: pick(own, windlass.Retention{}, windlass.Retention{}, windlass.Retention{Age: 20 * time.Second}, windlass.Retention{Age: 2 * time.Minute},
 			windlass.Retention{Count: 3}, windlass.Retention{Age: 5 * time.Minute, Count: 20}),
-		leavesOut: own.IntN(3) == 0,
-		guarded:   own.IntN(4) == 0,
-		pauses:    own.IntN(4) == 0,
-		crowded:   own.IntN(3) == 0,
-		grouped:   own.IntN(2) == 0,
-		ttl:       pick(random, 5*time.Second, 10*time.Second, 15*time.Second, 15*time.Second, 30*time.Second),
-		nodes:     2 + random.IntN(nodesMax-1),
-		pace:      pick(random, 500*time.Millisecond, 2*time.Second, 2*time.Second, 5*time.Second),
-		storm:     pick(random, time.Minute, 2*time.Minute, 4*time.Minute),
-		quiet:     pick(random, 0, time.Minute, 5*time.Minute, 20*time.Minute),
+		leavesOut:    own.IntN(3) == 0,
+		guarded:      own.IntN(4) == 0,
+		pauses:       own.IntN(4) == 0,
+		crowded:      own.IntN(3) == 0,
+		grouped:      own.IntN(2) == 0,
+		returnWithin: pick(own, 0, 0, 0, 3*time.Second, 20*time.Second),
+		ttl:          pick(random, 5*time.Second, 10*time.Second, 15*time.Second, 15*time.Second, 30*time.Second),
+		nodes:        2 + random.IntN(nodesMax-1),
+		pace:         pick(random, 500*time.Millisecond, 2*time.Second, 2*time.Second, 5*time.Second),
+		storm:        pick(random, time.Minute, 2*time.Minute, 4*time.Minute),
+		quiet:        pick(random, 0, time.Minute, 5*time.Minute, 20*time.Minute),
 		// The rates of two clocks are assumed to differ by less than a thousandth.
 		drift:    pick(random, 0, 0.00049),
 		restarts: random.IntN(3) == 0,
@@ -87,6 +90,6 @@ func newProfile(seed uint64, random *rand.Rand) profile {
 
 // String describes the profile.
 func (p profile) String() string {
-	return fmt.Sprintf("ttl=%v nodes=%d pace=%v storm=%v quiet=%v drift=%v restarts=%t byHand=%t age=%v count=%d leavesOut=%t guarded=%t pauses=%t crowded=%t grouped=%t",
-		p.ttl, p.nodes, p.pace, p.storm, p.quiet, p.drift, p.restarts, p.byHand, p.retention.Age, p.retention.Count, p.leavesOut, p.guarded, p.pauses, p.crowded, p.grouped)
+	return fmt.Sprintf("ttl=%v nodes=%d pace=%v storm=%v quiet=%v drift=%v restarts=%t byHand=%t age=%v count=%d leavesOut=%t guarded=%t pauses=%t crowded=%t grouped=%t returnWithin=%v",
+		p.ttl, p.nodes, p.pace, p.storm, p.quiet, p.drift, p.restarts, p.byHand, p.retention.Age, p.retention.Count, p.leavesOut, p.guarded, p.pauses, p.crowded, p.grouped, p.returnWithin)
 }

@@ -33,7 +33,9 @@ func (w *world) heal() {
 // settleMax limits the time until the cluster has settled: sessions of killed nodes
 // expire, nodes that lost theirs rejoin, requests that are late by 30 s arrive, and
 // audits find missed changes.
-func (w *world) settleMax() time.Duration { return 5*w.profile.ttl + 90*time.Second }
+func (w *world) settleMax() time.Duration {
+	return 5*w.profile.ttl + 90*time.Second + w.profile.returnWithin
+}
 
 // settle waits until the cluster has settled (I5, V1, V2, V3, V6).
 func (w *world) settle() {
@@ -129,6 +131,9 @@ func (w *world) amiss() string {
 	registered := map[string]windlass.NodeStatus{}
 	sum, most := 0, 0
 	for _, n := range nodes {
+		if !n.AwayUntil.IsZero() {
+			continue
+		}
 		registered[n.Name] = n
 		sum, most = sum+n.Tasks, max(most, n.Tasks)
 		if n.Frozen || n.Draining || n.Cordon != nil {
@@ -145,8 +150,8 @@ func (w *world) amiss() string {
 	switch {
 	case len(registered) != len(w.up):
 		return fmt.Sprintf("%d nodes are registered and %d live", len(registered), len(w.up))
-	case float64(most) > float64(sum)/float64(len(nodes))*drifted+1:
-		return fmt.Sprintf("V2: a node holds %d of %d tasks, and there are %d nodes", most, sum, len(nodes))
+	case float64(most) > float64(sum)/float64(len(registered))*drifted+1:
+		return fmt.Sprintf("V2: a node holds %d of %d tasks, and there are %d nodes", most, sum, len(registered))
 	}
 	return ""
 }

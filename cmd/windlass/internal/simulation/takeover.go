@@ -34,7 +34,7 @@ func (w *world) takeOver() {
 	tasks := victim.Tasks()
 	began := time.Now()
 	kind.do(w, victim)
-	limit := began.Add(3*w.profile.ttl + 20*time.Second)
+	limit := began.Add(3*w.profile.ttl + 20*time.Second + w.profile.returnWithin)
 	for _, task := range tasks {
 		if behaviourOf(task.ID) != endless || task.Parked {
 			continue // it may end by itself, or be slow to stop

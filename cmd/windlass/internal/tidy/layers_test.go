@@ -37,6 +37,7 @@ var layers = map[string][]string{
 	"internal/schedule": {"broker", "placement", "internal/depend", "internal/heap", "internal/kind", "internal/mirror"},
 	"internal/waiting":  {"internal/depend", "internal/kind", "internal/mirror"},
 	"internal/deaths":   {"broker", "internal/mirror"},
+	"internal/returns":  {},
 	"internal/layout":   {"broker", "internal/keys"},
 	"internal/subtree":  {"broker", "internal/depend", "internal/keys"},
 	"internal/results":  {"broker", "statemachine", "internal/keys"},
@@ -45,7 +46,7 @@ var layers = map[string][]string{
 	"internal/outbox":   {"coordinator"},
 	// The node with its client. It imports no adapter.
 	".": {"broker", "statemachine", "placement", "session", "coordinator", "election",
-		"internal/changes", "internal/deaths", "internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/meter", "internal/outbox", "internal/pause", "internal/results", "internal/stored", "internal/shorten", "internal/subtree", "internal/waiting", "internal/heap"},
+		"internal/changes", "internal/deaths", "internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/meter", "internal/outbox", "internal/pause", "internal/results", "internal/returns", "internal/stored", "internal/shorten", "internal/subtree", "internal/waiting", "internal/heap"},
 	// Edges: they import no store but windlasstest's; tree is built on the node's machinery as well.
 	"balancer":                       {"."},
 	"observe/metrics":                {".", "broker", "coordinator", "election", "session", "internal/stamp"},
@@ -59,7 +60,7 @@ var layers = map[string][]string{
 		"windlasstest", "internal/clock", "cmd/windlass/internal/doctor", "cmd/windlass/internal/history", "internal/depend", "internal/keys"},
 	// Wiring.
 	"cmd/windlass/internal/doctor": {".", "broker", "coordinator", "session", "statemachine", "internal/shorten", "internal/view",
-		"internal/deaths", "internal/depend", "internal/keys", "internal/kind", "internal/layout", "internal/mirror", "internal/pause"},
+		"internal/deaths", "internal/depend", "internal/keys", "internal/kind", "internal/layout", "internal/mirror", "internal/pause", "internal/returns"},
 	"internal/stamp":                {},
 	"internal/view":                 {".", "election", "statemachine", "tree", "internal/changes", "internal/depend", "internal/shorten", "internal/stamp", "internal/stored"},
 	"internal/commands":             {".", "statemachine", "internal/depend", "internal/meter", "internal/view"},

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { attention } from "./attention";
+import { attention, whyNobody } from "./attention";
 import { task } from "./testing";
 import type { FleetNode, Health, Task } from "./types";
 
@@ -60,6 +60,13 @@ describe("what needs attention", () => {
     expect(titles([], [node("n1", { silent_since: new Date(now - 25_000).toISOString(), frozen: true })])).toEqual([
       "bad: Node n1 is dead or cut off, it last renewed its session 25s ago, and what it holds may not run",
     ]);
+  });
+  test("nodes that are away and are to be back", () => {
+    const away = (ms: number, tasks: number): FleetNode => node("n1", { away_until: new Date(now + ms).toISOString(), returning: true, tasks });
+    expect(titles([], [away(40_000, 1)])).toEqual(["warn: Node n1 is away, it is to be back within 40s, and 1 task is kept for it"]);
+    expect(titles([], [away(-20_000, 7)])).toEqual(["warn: Node n1 is away, it was to be back 20s ago, and nothing is kept for it any more"]);
+    expect(whyNobody("exec", [away(40_000, 1)])).toBe("every node that runs it is away");
+    expect(titles([task("a")], [away(40_000, 1), node("n2")])[0]).toContain("kept for a node that is away, or waiting to be claimed");
   });
   test("nodes that take nothing, sessions that run out, a broker that is away", () => {
     const health: Health = {

@@ -37,6 +37,7 @@ const gone = "dead or cut off";
 export function closed(n: FleetNode): string {
   if (n.problem) return "unreadable";
   if (n.silent_since) return gone;
+  if (n.away_until) return "away";
   if (n.draining) return "draining";
   if (n.returning) return "stopping";
   if (n.cordon) return "cordoned";
@@ -44,6 +45,13 @@ export function closed(n: FleetNode): string {
   if (n.probation) return "on probation";
   if (n.overloaded) return "overloaded";
   return "";
+}
+
+/** When a node that is away is to be back, and what waits for it. */
+export function whenBack(until: string, tasks: number, now: number): string {
+  const left = Date.parse(until) - now;
+  if (left <= 0) return `it was to be back ${short(-left)} ago, and nothing is kept for it any more`;
+  return `it is to be back within ${short(left)}, and ${count(tasks, "task")} ${tasks === 1 ? "is" : "are"} kept for it`;
 }
 
 /** What needs attention, the worst first. */
@@ -68,12 +76,13 @@ export function attention(tasks: Iterable<Task>, nodes: readonly FleetNode[], he
   if (health && !health.broker.ok) {
     found.push({ level: "bad", title: "The broker does not answer", detail: health.broker.problem ?? "", href: "#/" });
   }
+  const unclaimed = nodes.some((n) => n.away_until && n.tasks > 0) ? "kept for a node that is away, or waiting to be claimed" : "waiting to be claimed";
   for (const [type, n] of waiting) {
     if (types.some((t) => t.pause && t.type === type)) continue;
     const why = whyNobody(type, nodes);
     found.push({
       level: why ? "bad" : "warn", title: `${count(n, "task")} of type ${type || "“”"} that nobody runs`,
-      detail: why || "waiting to be claimed", href: `#/tasks?status=pending&type=${encodeURIComponent(type)}`,
+      detail: why || unclaimed, href: `#/tasks?status=pending&type=${encodeURIComponent(type)}`,
     });
   }
   for (const t of poison) {
@@ -101,6 +110,7 @@ export function attention(tasks: Iterable<Task>, nodes: readonly FleetNode[], he
   for (const n of nodes) {
     const why = closed(n);
     if (why === gone) found.push({ level: "bad", title: `Node ${n.name} is ${gone}`, detail: `it last renewed its session ${short(now - Date.parse(n.silent_since ?? ""))} ago, and what it holds may not run`, href: "#/nodes" });
+    else if (n.away_until) found.push({ level: "warn", title: `Node ${n.name} is away`, detail: whenBack(n.away_until, n.tasks, now), href: "#/nodes" });
     else if (why) found.push({ level: n.problem ? "bad" : "warn", title: `Node ${n.name} is ${why}`, detail: n.problem ?? (n.cordon?.reason || (n.probation ? "it has died repeatedly, and gets no tasks for now" : "it takes no tasks")), href: "#/nodes" });
     else if (n.behind) found.push({ level: "warn", title: `Node ${n.name} was ${n.behind} behind, or more`, detail: "it saw late what others do, within the last half minute", href: "#/nodes" });
     else if (n.slow_renewal) found.push({ level: "warn", title: `Node ${n.name} needed ${n.slow_renewal} to renew its session`, detail: "within the last ten minutes; it stops its tasks if that takes too long", href: "#/nodes" });

@@ -139,6 +139,8 @@ export interface FleetNode {
   /** When it last renewed its session, if it should have since. */
   silent_since?: string;
   returning?: boolean;
+  /** When it is to be back, if it is away. What the others keep for it are its tasks. */
+  away_until?: string;
   probation?: string;
   load?: number;
   weight?: number;

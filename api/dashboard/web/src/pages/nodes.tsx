@@ -1,11 +1,11 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, send } from "../data/api";
-import { closed, count } from "../data/attention";
+import { closed, count, whenBack } from "../data/attention";
 import { drainOf } from "../data/drain";
 import type { FleetNode, Plan } from "../data/types";
 import { number, seconds } from "../format";
-import { health, slow, store } from "../state";
+import { health, serverClock, slow, store } from "../state";
 import { StatusIcon } from "../ui/icons";
 import { typing } from "../ui/keys";
 import { Action, Ago, Bar, Card, Dialog, Empty, ErrorNote, Field, PageHead } from "../ui/parts";
@@ -73,7 +73,7 @@ function NodeCard({ node: n, weight, load }: { node: FleetNode; weight: number; 
   const [asked, setAsked] = useState<Command>();
   const why = closed(n);
   const session = health.value?.sessions.find((s) => s.node === n.name);
-  const heavy = weight !== n.tasks;
+  const heavy = weight !== n.tasks && !n.away_until;
   const limits = new Map(Object.entries(n.limits ?? {})); // an object has more names than were put into it
   return (
     <li class="card node" tabIndex={-1} data-card data-node={n.name}>
@@ -84,6 +84,7 @@ function NodeCard({ node: n, weight, load }: { node: FleetNode; weight: number; 
       </header>
       {n.problem && <p class="note bad">{n.problem}</p>}
       {n.silent_since && <p class="note bad">It last renewed its session <Ago at={n.silent_since} after=" ago" />. What it holds may not run.</p>}
+      {n.away_until && <p class="note">Node {n.name} is away: {whenBack(n.away_until, n.tasks, serverClock.value)}. Cordon it to give that to the others at once.</p>}
       {n.cordon && <p class="note">Cordoned <Ago at={n.cordon.at} />{n.cordon.by ? ` by ${n.cordon.by}` : ""}{n.cordon.reason ? `: ${n.cordon.reason}` : ""}</p>}
       <div class="loadline">
         <Bar kind={why ? "closed" : load >= 1 && n.capacity ? "full" : ""} percent={load * 100} />
@@ -103,9 +104,13 @@ function NodeCard({ node: n, weight, load }: { node: FleetNode; weight: number; 
       </dl>
       <div class="commands">
         {n.cordon ? <Action onClick={() => setAsked("uncordon")}>Uncordon</Action> : <Action onClick={() => setAsked("cordon")}>Cordon</Action>}
-        {n.frozen ? <Action onClick={() => setAsked("unfreeze")}>Unfreeze</Action> : <Action onClick={() => setAsked("freeze")}>Freeze</Action>}
-        <Action blocked={n.draining ? "It is being drained." : ""} kind="danger" onClick={() => setAsked("drain")}>Drain</Action>
-        <Action onClick={() => setAsked("balance")}>Balance</Action>
+        {!n.away_until && (
+          <>
+            {n.frozen ? <Action onClick={() => setAsked("unfreeze")}>Unfreeze</Action> : <Action onClick={() => setAsked("freeze")}>Freeze</Action>}
+            <Action blocked={n.draining ? "It is being drained." : ""} kind="danger" onClick={() => setAsked("drain")}>Drain</Action>
+            <Action onClick={() => setAsked("balance")}>Balance</Action>
+          </>
+        )}
       </div>
       {asked && <CommandDialog node={n} command={asked} onClose={() => setAsked(undefined)} />}
     </li>
@@ -133,7 +138,7 @@ function CommandDialog({ node: n, command, onClose }: { node: FleetNode; command
   };
   return (
     <Dialog title={`${verb} ${n.name}?`} onClose={onClose}>
-      <p>{effects[command]}</p>
+      <p>{n.away_until && command === "cordon" ? "What is kept for it goes to the other nodes, and it gets nothing until it is uncordoned." : effects[command]}</p>
       {command === "cordon" && (
         <Field label="Reason" for="reason" hint="For whoever looks at the nodes">
           <input id="reason" value={reason} maxLength={1024} aria-describedby="reason-hint" onInput={(e) => setReason(e.currentTarget.value)} />

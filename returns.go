@@ -1,0 +1,157 @@
+package windlass
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/returns"
+	"github.com/windlass-go/windlass/internal/schedule"
+)
+
+// returnWithin returns how long the others leave the node's tasks alone when it goes.
+func (i *NodeInfo) returnWithin() time.Duration {
+	d, err := time.ParseDuration(i.ReturnWithin)
+	if err != nil {
+		return 0
+	}
+	return min(max(d, 0), ReturnWithinMax)
+}
+
+// promise returns the operation that stores the promise of a node to be back.
+func (in *incarnation) promise(node string, info []byte, within time.Duration) broker.Op {
+	p := returns.Promise{Until: time.Now().Add(within).UTC(), Info: info}
+	return broker.Put(in.node.space.NodeReturn(node), p.Encode())
+}
+
+// keepsPlace reports whether a note is to say that this node, which stops and is to be back, held
+// the task of a run last. Nodes that start meanwhile have not seen it.
+func (in *incarnation) keepsPlace(r *run) bool {
+	return in.closing && in.info.Returning && r.handTo == "" && errors.Is(r.cause, ErrDraining) && !in.tasks.HasNote(r.claim.id)
+}
+
+// keepFor stores the promise of a node that has vanished: it had no time to do so itself.
+func (in *incarnation) keepFor(name string, info []byte, i *NodeInfo, now time.Time) {
+	if in.closing || in.lost || i.returnWithin() == 0 || i.Cordoned {
+		return
+	}
+	if in.isYounger() {
+		now = now.Add(recordAfter)
+	}
+	key := in.node.space.NodeReturn(name)
+	in.out.deaths.Put(key, broker.Txn{
+		If:   []broker.Cond{broker.Absent(in.node.space.NodeInfo(name)), broker.Absent(key)},
+		Then: []broker.Op{in.promise(name, info, i.returnWithin())},
+	}, now)
+}
+
+// noteKept notes beside the tasks that a node held when it vanished that they are kept for it.
+func (in *incarnation) noteKept(name string, now time.Time) {
+	if !in.fleet.KeepsFor(name) || in.isYounger() {
+		return
+	}
+	for t := range in.tasks.All() {
+		if t.Owned() || t.Last != name || in.tasks.HasNote(t.ID) {
+			continue
+		}
+		exists, key := in.node.space.Task(t.ID), in.node.space.Handover(t.ID)
+		if !t.HasKey {
+			exists = in.node.space.Props(t.ID)
+		}
+		in.out.deaths.Put(key, broker.Txn{
+			If:   []broker.Cond{broker.Created(exists, t.Created), broker.Absent(in.node.space.Owner(t.ID)), broker.Absent(key)},
+			Then: []broker.Op{broker.Put(key, coordinator.OwnerValue(name))},
+		}, now)
+	}
+}
+
+// returnsChanged reads who is away and is to be back.
+func (in *incarnation) returnsChanged(now time.Time) {
+	if !in.nodes.ReturnsChanged() {
+		return
+	}
+	var all []schedule.Away
+	for _, n := range in.nodes.Away() {
+		p, err := returns.Parse(n.Return.Value, ReturnWithinMax, now)
+		if err != nil {
+			in.events.Corrupt(n.Return.Key, err)
+			continue
+		}
+		all = append(all, schedule.Away{Node: in.readPeer(n.Name, p.Info).Node, Until: p.Until})
+	}
+	freed := in.fleet.Promised(all)
+	for _, n := range in.nodes.Cordoned() {
+		if in.fleet.Forsake(n.Name) {
+			freed = append(freed, n.Name)
+		}
+	}
+	for _, name := range freed {
+		in.board.Back(name)
+	}
+}
+
+// forgetReturns deletes the promises that were not kept.
+func (in *incarnation) forgetReturns(now time.Time) {
+	for _, n := range in.nodes.Promised() {
+		if p, err := returns.Parse(n.Return.Value, ReturnWithinMax, now); err == nil && now.Before(p.Until) {
+			continue
+		}
+		key := n.Return.Key
+		in.out.deaths.Put(key, broker.Txn{
+			If: []broker.Cond{broker.Modified(key, n.Return.Modified)}, Then: []broker.Op{broker.Delete(key)},
+		}, now)
+	}
+}
+
+// leave reads who is away, and counts what is kept for them.
+func (s *survey) leave(nodes *mirror.Nodes, now time.Time) {
+	for _, n := range nodes.Away() {
+		p, err := returns.Parse(n.Return.Value, ReturnWithinMax, now)
+		if err != nil || !now.Before(p.Until) {
+			continue
+		}
+		var info NodeInfo
+		_ = json.Unmarshal(p.Info, &info) // of one that cannot be read only the name is known
+		info.Name = n.Name
+		s.away = append(s.away, schedule.Away{Node: info.placed(), Until: p.Until})
+	}
+	s.countKept(now, 1)
+}
+
+// countKept adds what is kept to the tally, by times.
+func (s *survey) countKept(now time.Time, by int) {
+	if len(s.away) == 0 {
+		return
+	}
+	for t := range s.tasks.All() {
+		k := s.kinds.OfTask(t)
+		if a := s.keptFor(t, now); a != nil && k.Claimable(t, k.Blockers(t.ID), s.tasks, now).Open {
+			s.tally.Add(a.Name, k.Class, by)
+		}
+	}
+}
+
+// comeBack counts nodes that are away as back if they are among some: what was kept for them is
+// then open.
+func (s *survey) comeBack(nodes []NodeInfo) {
+	now := time.Now()
+	s.countKept(now, -1)
+	s.away = slices.DeleteFunc(s.away, func(a schedule.Away) bool {
+		return slices.ContainsFunc(nodes, func(n NodeInfo) bool { return n.Name == a.Name })
+	})
+	s.countKept(now, +1)
+}
+
+// keptFor returns the node that a task is kept for, nil for none.
+func (s *survey) keptFor(t *mirror.Task, now time.Time) *schedule.Away {
+	for i := range s.away {
+		if a := &s.away[i]; !t.Owned() && t.Last == a.Name && now.Before(a.Until) {
+			return a
+		}
+	}
+	return nil
+}
