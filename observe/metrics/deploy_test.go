@@ -178,6 +178,41 @@ func TestDeploy_EveryMetricOfTheAlertsTheDashboardAndTheDocumentsIsServed(t *tes
 	}
 }
 
+// Services share a Prometheus: what one of them does is neither added to another's nor said of
+// all.
+func TestDeploy_EveryMetricAlertAndPanelIsThatOfANamespace(t *testing.T) {
+	for name, labels := range served(t) {
+		if strings.HasPrefix(name, "windlass_") != slices.Contains(labels, "ns") {
+			t.Errorf("%s has the labels %q", name, labels)
+		}
+	}
+	aggregation := regexp.MustCompile(`\b(?:sum|min|max|avg|group|count) *(?:by \(([^)]*)\) *)?\(`)
+	var alerts rules
+	must(t, yaml.UnmarshalStrict(read(t, "../testdata/root/deploy/prometheus/windlass.rules.yml"), &alerts))
+	for _, r := range alerts.Groups[0].Rules {
+		for _, m := range aggregation.FindAllStringSubmatch(r.Expr, -1) {
+			if !slices.Contains(strings.Split(m[1], ", "), "ns") {
+				t.Errorf("%s forgets the namespace in %q", r.Alert, m[0])
+			}
+		}
+		if !strings.Contains(r.Expr, "windlass_") {
+			t.Errorf("%s has no namespace", r.Alert)
+		}
+	}
+	var board dashboard
+	must(t, json.Unmarshal(read(t, "../testdata/root/deploy/grafana/windlass.json"), &board))
+	series := regexp.MustCompile(`windlass_[a-z_]+(\{ns=~"\$ns")?`)
+	for _, p := range board.Panels {
+		for _, target := range p.Targets {
+			for _, m := range series.FindAllStringSubmatch(target.Expr, -1) {
+				if m[1] == "" {
+					t.Errorf("the panel %q shows %s of all namespaces", p.Title, m[0])
+				}
+			}
+		}
+	}
+}
+
 // Every instance serves all tasks of its namespace: a sum counts each task once for each
 // instance, and a maximum over several namespaces is that of one of them.
 func TestDeploy_TheDashboardCountsEachTaskOfEachNamespaceOnce(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 
 // Config configures what is measured. The zero value works.
 type Config struct {
-	// Namespace is the namespace of the tasks, for the label ns. Empty means
-	// windlass.NamespaceDefault.
+	// Namespace is the namespace of the tasks, for the label ns that every metric has. Empty
+	// means windlass.NamespaceDefault. The metrics of several namespaces can be in one Registry.
 	Namespace string
 	// Registry is the registry that the metrics are added to. Nil means a new one, with
 	// the metrics of the Go runtime and of the process.
@@ -80,12 +80,13 @@ func New(c Config) (*Metrics, error) {
 	all = append(all, &scrape{m}, buildInfo())
 	if m.registry == nil {
 		m.registry = prometheus.NewRegistry()
-		all = append(all, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	}
+	ours := prometheus.WrapRegistererWith(prometheus.Labels{"ns": c.Namespace}, m.registry)
 	for i, collector := range all {
-		if err := m.registry.Register(collector); err != nil {
+		if err := ours.Register(collector); err != nil {
 			for _, registered := range all[:i] {
-				m.registry.Unregister(registered)
+				ours.Unregister(registered)
 			}
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -369,6 +370,29 @@ func TestNew_RefusesWhatMakesNoSense(t *testing.T) {
 	}
 }
 
+// A program may be in two namespaces.
+func TestNew_OneRegistryTakesTheMetricsOfSeveralNamespaces(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	for namespace, failed := range map[string]int{"shop": 3, "bank": 5} {
+		m := newMetrics(t, metrics.Config{Namespace: namespace, Registry: registry})
+		m.Count(func() map[windlass.Status]int { return map[windlass.Status]int{windlass.StatusFailed: failed} })
+		m.LogFailed()
+	}
+	families, err := registry.Gather()
+	must(t, err)
+	seen := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if name := family.GetName(); name == "windlass_tasks" || name == "windlass_command_log_errors_total" {
+				seen[name+m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	if want := map[string]float64{"windlass_tasks/shop": 3, "windlass_tasks/bank": 5, "windlass_command_log_errors_total/shop": 1, "windlass_command_log_errors_total/bank": 1}; !maps.Equal(seen, want) {
+		t.Errorf("%v, want %v", seen, want)
+	}
+}
+
 func TestHandler_ServesThemWithOthersOfTheProcess(t *testing.T) {
 	other := prometheus.NewRegistry()
 	for _, name := range []string{"etcd_wanted", "unwanted"} {
@@ -377,7 +401,7 @@ func TestHandler_ServesThemWithOthersOfTheProcess(t *testing.T) {
 	m := newMetrics(t, metrics.Config{Also: []prometheus.Gatherer{metrics.Only(other, "etcd_")}})
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	for _, want := range []string{"windlass_claims_total{result=\"won\"} 0", "etcd_wanted 0", "go_goroutines ", "windlass_build_info{"} {
+	for _, want := range []string{"windlass_claims_total{ns=\"/windlass\",result=\"won\"} 0", "etcd_wanted 0", "go_goroutines ", "windlass_build_info{"} {
 		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("there is no %s", want)
 		}

@@ -16,8 +16,8 @@ import (
 // The metrics that are read at a scrape.
 var (
 	tasksDesc = prometheus.NewDesc("windlass_tasks",
-		"Tasks of the namespace: held and unheld as a node knows them, or by status as a server of the HTTP API does.", []string{"ns", "state"}, nil)
-	nodeTasksDesc = prometheus.NewDesc("windlass_node_tasks", "Tasks that the nodes of this process hold.", []string{"ns", "state"}, nil)
+		"Tasks of the namespace: held and unheld as a node knows them, or by status as a server of the HTTP API does.", []string{"state"}, nil)
+	nodeTasksDesc = prometheus.NewDesc("windlass_node_tasks", "Tasks that the nodes of this process hold.", []string{"state"}, nil)
 	joinedDesc    = prometheus.NewDesc("windlass_nodes_joined", "Nodes of this process that are registered.", nil, nil)
 	configured    = prometheus.NewDesc("windlass_nodes", "Nodes of this process.", nil, nil)
 	marginDesc    = prometheus.NewDesc("windlass_lease_margin_seconds",
@@ -46,7 +46,7 @@ func (s *scrape) Collect(out chan<- prometheus.Metric) {
 	nodes, counts := m.watched()
 	if counts != nil {
 		for status, n := range counts() {
-			gauge(tasksDesc, float64(n), m.config.Namespace, string(status))
+			gauge(tasksDesc, float64(n), string(status))
 		}
 	}
 	if len(nodes) > 0 {
@@ -77,12 +77,12 @@ func (m *Metrics) collectNodes(nodes []*windlass.Node, gauge func(*prometheus.De
 		}
 		if s.Known && !counted { // all nodes know the same tasks
 			counted = true
-			gauge(tasksDesc, float64(s.TasksHeld), m.config.Namespace, "held")
-			gauge(tasksDesc, float64(s.TasksUnheld), m.config.Namespace, "unheld")
+			gauge(tasksDesc, float64(s.TasksHeld), "held")
+			gauge(tasksDesc, float64(s.TasksUnheld), "unheld")
 		}
 	}
 	for status, n := range held {
-		gauge(nodeTasksDesc, float64(n), m.config.Namespace, string(status))
+		gauge(nodeTasksDesc, float64(n), string(status))
 	}
 	gauge(configured, float64(len(nodes)))
 	gauge(joinedDesc, float64(joined))
