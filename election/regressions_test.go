@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -254,6 +255,41 @@ func TestObserve_YieldsNobodyWhoNeverLed(t *testing.T) {
 		got := stop()
 		if n := min(len(got), 2); !slices.Equal(got[:n], []string{"a", ""}) {
 			c.Errorf("seen: %q", got)
+		}
+	})
+}
+
+// While the broker is away nobody knows who leads, and whoever follows is told when it is known again.
+func TestObserve_TellsTheLeaderAgainAfterAnOutage(t *testing.T) {
+	inCluster(t, func(c *cluster) {
+		c.pair()
+		away := faulty.Wrap(c.connect(), nil)
+		seen, errs := make(chan Leadership, 10), 0
+		ctx, cancel := context.WithCancel(c.Context())
+		var following sync.WaitGroup
+		following.Go(func() {
+			for l, err := range Observe(ctx, away, "test", "e") {
+				if err != nil {
+					errs++
+				} else {
+					seen <- l
+				}
+			}
+		})
+		c.settle()
+		away.Cut()
+		c.sleep(10 * time.Second)
+		away.Heal()
+		c.sleep(10 * time.Second)
+		cancel()
+		following.Wait()
+		c.check(away.Close())
+		if len(seen) != 2 || errs == 0 {
+			c.Errorf("%d leaders and %d errors, want the leader before and after some errors", len(seen), errs)
+			return
+		}
+		if first, again := <-seen, <-seen; first != again || first.Leader != "foo" {
+			c.Errorf("%+v, and then %+v", first, again)
 		}
 	})
 }

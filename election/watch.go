@@ -135,7 +135,7 @@ func (w *lines) show(info ElectionInfo) bool {
 
 // Observe follows who leads an election without being a candidate: it yields the
 // leader, and then every change, until ctx ends. It yields an error and then retries,
-// unless it is a ConfigError.
+// unless it is a ConfigError; after errors it yields the leader again, changed or not.
 func Observe(ctx context.Context, b broker.Broker, namespace, election string) iter.Seq2[Leadership, error] {
 	return func(yield func(Leadership, error) bool) {
 		space, err := named(namespace, election)
@@ -146,6 +146,7 @@ func Observe(ctx context.Context, b broker.Broker, namespace, election string) i
 		var told *Leadership
 		follow(ctx, b, space, space.Election(election), func(s step) bool {
 			if s.err != nil {
+				told = nil
 				return yield(Leadership{}, s.err)
 			}
 			now := s.queues.first(election)

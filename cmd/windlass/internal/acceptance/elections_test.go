@@ -241,3 +241,18 @@ func TestElections_L07_WhoIsStoppedWhileItJoinsLeavesNothing(t *testing.T) {
 	}
 	c.noOverlap()
 }
+
+// systemd takes a service that SIGTERM has ended for one that was stopped, and an exit code of 130
+// or 143 for a failure.
+func TestElect_AProcessThatIsToldToStopEndsByThatSignal(t *testing.T) {
+	t.Parallel()
+	c := newContest(t, `exec sleep 1000000`, "leads", "waits")
+	for name, sig := range map[string]syscall.Signal{"waits": syscall.SIGTERM, "leads": syscall.SIGINT} {
+		p := c.candidates[name]
+		c.signal(p, sig)
+		c.until(soon, name+" has ended", func() bool { return !p.alive() })
+		if how, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || how.Signal() != sig {
+			t.Errorf("%s was told to stop by %v and ended with %v", name, sig, p.cmd.ProcessState)
+		}
+	}
+}

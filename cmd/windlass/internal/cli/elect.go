@@ -52,7 +52,8 @@ The command has no controlling terminal. It inherits the standard input of windl
 
 Exit code: that of the command; 4 if another led for all of --wait, or had the
 candidate's name, or if the leadership ended and --once is set, 5 if that was because
-the broker was out of reach; 130 after an interrupt.`,
+the broker was out of reach. If a signal ends it before the command has, it ends by
+that signal: shells say 130 after an interrupt, 143 after SIGTERM.`,
 		Example: `  windlass elect reports -- ./reporter --interval 1m
   windlass elect migrate --wait 0s -- ./migrate.sh
   windlass elect reports --observe -o json`,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -183,17 +184,44 @@ type leaderChange struct {
 	// Leader is empty, and the token of the term zero, when nobody leads.
 	Leader string `json:"leader"`
 	Token  int64  `json:"token"`
+	// Problem is set, and the leader not known, once the broker cannot be followed. A line
+	// without it follows when it can be again.
+	Problem string `json:"problem,omitempty"`
 }
 
-// observeElection prints a line for each change of leader.
+// observeElection prints a line for each change of leader, and one when that is not known.
 func (a *app) observeElection(ctx context.Context, name string) error {
 	return a.withBroker(ctx, func(b broker.Broker) error {
 		lines := lineWriter{app: a, heading: []string{"TIME", "ELECTION", "LEADER", "TOKEN"}, widths: []int{20, 16, 24, 0}}
-		err := watch(lines, election.Observe(ctx, b, a.namespace, name), func(now election.Leadership) (any, []string) {
-			c := leaderChange{Time: time.Now().UTC().Truncate(time.Millisecond), Election: name, Leader: now.Leader, Token: now.Token}
-			token := view.OrDash(strings.TrimPrefix(strconv.FormatInt(c.Token, 10), "0"))
-			return c, []string{c.Time.Format(time.RFC3339), name, view.OrDash(c.Leader), token}
+		err := watch(lines, leaderChanges(name, election.Observe(ctx, b, a.namespace, name)), func(c leaderChange) (any, []string) {
+			leader, token := view.OrDash(c.Leader), view.OrDash(strings.TrimPrefix(strconv.FormatInt(c.Token, 10), "0"))
+			if c.Problem != "" {
+				leader = "not known"
+			}
+			return c, []string{c.Time.Format(time.RFC3339), name, leader, token}
 		})
 		return cmp.Or(err, ctx.Err())
 	})
+}
+
+// leaderChanges yields the lines of an election that is followed: besides who leads the first of
+// several errors in a row.
+func leaderChanges(name string, observed iter.Seq2[election.Leadership, error]) iter.Seq2[leaderChange, error] {
+	return func(yield func(leaderChange, error) bool) {
+		known := true
+		for now, err := range observed {
+			c := leaderChange{Time: time.Now().UTC().Truncate(time.Millisecond), Election: name, Leader: now.Leader, Token: now.Token}
+			was := known
+			if known = err == nil; known {
+				if !yield(c, nil) {
+					return
+				}
+				continue
+			}
+			c.Problem = err.Error()
+			if was && exitCode(err) != exitUsage && !yield(c, nil) || !yield(c, err) {
+				return
+			}
+		}
+	}
 }

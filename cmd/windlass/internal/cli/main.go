@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"os/user"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,15 +30,11 @@ type app struct {
 	quiet bool
 }
 
-// Main runs one invocation and returns its exit code; see exit.go.
+// Main runs one invocation and returns its exit code; see exit.go. If a signal has interrupted it,
+// the process ends by that signal.
 func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
-	stops := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // as after nohup
-		stops = append(stops, syscall.SIGHUP) // the terminal was closed
-	}
-	ctx, stop := signal.NotifyContext(ctx, stops...)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	ctx, told := untilTold(ctx)
+	defer told.stop()
 	ctx = windlass.WithCaller(ctx, caller())
 	if err := keepSecrets(); err != nil {
 		fmt.Fprintln(errs, "windlass: other processes of this user can read this one's memory:", err)
@@ -55,7 +49,10 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer)
 	if err != nil && !errors.Is(err, errChanges) {
 		fmt.Fprintln(errs, "windlass:", view.EscapeText(describe(err)))
 	}
-	return exitCode(err)
+	if code := exitCode(err); code != exitInterrupted {
+		return code
+	}
+	return told.end()
 }
 
 // caller is who runs this process, for histories, as far as that is known.

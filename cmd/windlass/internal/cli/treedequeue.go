@@ -64,7 +64,8 @@ the command writes for it to be kept by --result.
 
 Exit code: that of the command, 4 for a job that was taken away, 5 if that was because
 the broker was out of reach; of several the first that is not 0; 3 if there was nothing
-to take; 130 after an interrupt.`,
+to take. If a signal ends it, it ends by that signal: shells say 130 after an interrupt,
+143 after SIGTERM.`,
 		Example: `  windlass tree dequeue alpha -- ./process.sh
   windlass tree dequeue alpha --wait --all --result -- ./to-json.py
   windlass tree dequeue alpha --lease 60s -o json`,
