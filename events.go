@@ -272,12 +272,13 @@ func LogEvents(log *slog.Logger) Events {
 	}
 }
 
+// logDeath logs a death. Programs often log the name of their own node as "node".
 func logDeath(log *slog.Logger, d Death) {
 	if d.Culprit == "" {
-		log.Warn("node died", "node", d.Node, "claims", d.Claims)
+		log.Warn("node died", "name", d.Node, "claims", d.Claims)
 		return
 	}
-	log.Warn("node died; a task is to blame", "node", d.Node, "claims", d.Claims, "task", d.Culprit, "deaths", d.Count)
+	log.Warn("node died; a task is to blame", "name", d.Node, "claims", d.Claims, "task", d.Culprit, "deaths", d.Count)
 }
 
 // takeovers gathers the tasks that a node takes over, for one line of the log for each

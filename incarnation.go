@@ -216,8 +216,8 @@ func (in *incarnation) register(ctx context.Context) error {
 			holder, since = r.Reads[0], time.Now()
 			before = in.predecessor(ctx, holder)
 			in.takeBack(ctx)
-			in.events.Waiting(fmt.Errorf("%w: %q; waiting in case its session expires", ErrNameTaken, in.config.Name))
-		case holder != nil && time.Since(since) > 2*holderTTL(holder.Value)+time.Second:
+			in.events.Waiting(fmt.Errorf("%w: %q; waiting for %v at most, in case its session expires", ErrNameTaken, in.config.Name, waitForName(holder)))
+		case holder != nil && time.Since(since) > waitForName(holder):
 			return fmt.Errorf("%w: %q", ErrNameTaken, in.config.Name)
 		}
 		if err == nil {
@@ -233,6 +233,9 @@ func (in *incarnation) register(ctx context.Context) error {
 		}
 	}
 }
+
+// waitForName returns how long to wait for a name that another session holds.
+func waitForName(holder *broker.KV) time.Duration { return 2*holderTTL(holder.Value) + time.Second }
 
 // live runs the loop until the incarnation is over, and returns the tasks whose
 // handlers have not returned.

@@ -113,6 +113,7 @@ func isNoLeader(err error) bool {
 // is set if a write may have been applied.
 func (b *Broker) requestFailure(ctx context.Context, op, key string, err error) *broker.Error {
 	kind, refused := classify(err)
+	err = plain(err)
 	e := broker.NewError(op, key, kind, err)
 	e.Maybe = !refused
 	if kind != broker.ErrUnavailable || refused {
@@ -136,8 +137,31 @@ func (b *Broker) requestFailure(ctx context.Context, op, key string, err error) 
 // failure returns the error of an operation that writes nothing.
 func (b *Broker) failure(op, key string, err error) *broker.Error {
 	kind, _ := classify(err)
-	return broker.NewError(op, key, kind, err)
+	return broker.NewError(op, key, kind, plain(err))
 }
+
+// plainError is an error of gRPC whose text is only what went wrong, without that it came by
+// gRPC and as which code.
+type plainError struct {
+	error
+	text string
+}
+
+func plain(err error) error {
+	if told, ok := errors.AsType[interface {
+		error
+		GRPCStatus() *status.Status
+	}](err); ok {
+		return plainError{err, told.GRPCStatus().Message()}
+	}
+	return err
+}
+
+// Error implements error.
+func (e plainError) Error() string { return e.text }
+
+// Unwrap returns the error itself.
+func (e plainError) Unwrap() error { return e.error }
 
 // isDeadline reports whether a request timed out, at the client or at the server.
 func isDeadline(err error) bool {

@@ -98,3 +98,14 @@ func TestAnErrorSaysWhoEndedTheCall(t *testing.T) {
 		t.Errorf("a later call: %v", err)
 	}
 }
+
+func TestErrors_SayWhatWentWrongAndNotByWhichProtocol(t *testing.T) {
+	lost := status.Error(codes.Unavailable, "error reading from server: EOF")
+	for _, err := range []error{lost, fmt.Errorf("again: %w", lost)} {
+		b := &Broker{address: "a"}
+		got := b.failure("watch", "/x/", err)
+		if want := "watch /x/: broker unavailable: error reading from server: EOF"; got.Error() != want || status.Code(got.Cause) != codes.Unavailable || !errors.Is(got, lost) {
+			t.Errorf("%v, want %s", got, want)
+		}
+	}
+}
