@@ -292,8 +292,12 @@ const groupBytesMax = 256
 var numbered = regexp.MustCompile(`(?i)(\b(?:code|status|signal|errno|http)[ =:]+)?\w*\d[\w.]*`)
 
 // kindOfError returns the part of an error that is the same for errors of one kind: its
-// first line, with each word that has a digit replaced, except for exit codes and the like.
+// first line, with each word that has a digit replaced, except for exit codes and the like. Those
+// of tasks that were set aside are of one kind, whichever nodes died.
 func kindOfError(text string) string {
+	if strings.HasPrefix(text, setAside) {
+		return setAside
+	}
 	text, _, _ = strings.Cut(text, "\n")
 	return numbered.ReplaceAllStringFunc(text[:min(len(text), groupBytesMax)], func(found string) string {
 		if prefix := numbered.FindStringSubmatch(found)[1]; prefix != "" {

@@ -284,13 +284,20 @@ func TestDashboard_IsNotLiveWhileItsServerCannotFollowTheBroker(t *testing.T) {
 // hostile lists names that a page might misinterpret.
 var hostile = []string{
 	`<img src=x onerror=document.title='taken'>`, "constructor", "a_x", "a_x|toString_x", "%2f%2e%2e", "a?b#c&d=e", `"'>\<`, "ａ b", "שלום",
-	strings.Repeat("long", 40), strings.Repeat("w|", 40) + "w",
+	wide, strings.Repeat("w|", 40) + "w",
 }
+
+// wide is wider than a phone.
+var wide = strings.Repeat("long", 32)
 
 func TestDashboard_ShowsWhateverThingsAreCalledAsText(t *testing.T) {
 	s := newStage(t, nil)
 	for _, name := range hostile {
-		task := windlass.Submission{ID: name, Spec: windlass.Spec{Type: "x", Job: strings.HasSuffix(name, "_x")}, Props: []byte(`{"__proto__":"<b>\u202e\ud800\u0000","a":["` + strings.Repeat("wide", 200) + `"]}`)}
+		taskType := "x"
+		if name == wide {
+			taskType = wide
+		}
+		task := windlass.Submission{ID: name, Spec: windlass.Spec{Type: taskType, Job: strings.HasSuffix(name, "_x")}, Props: []byte(`{"__proto__":"<b>\u202e\ud800\u0000","a":["` + strings.Repeat("wide", 200) + `"]}`)}
 		must(t, s.client.Submit(t.Context(), task))
 	}
 	says := s.scripted()
@@ -309,6 +316,11 @@ func TestDashboard_ShowsWhateverThingsAreCalledAsText(t *testing.T) {
 		switch p.name {
 		case "tasks":
 			b.sees(fmt.Sprintf(`document.querySelectorAll(".gridbody .row").length === %d`, len(hostile)), "all tasks")
+			b.runs(`document.querySelector("[data-list]").focus()`)
+			b.press("a")
+			b.says(".bulkbar", "selected")
+			b.fits("what was selected")
+			b.push(".bulkbar", "Select none")
 		case "nodes":
 			b.says("[data-node]", "__proto__=a")
 			b.sees(`!document.body.textContent.includes("native code")`, "no limit that nobody has set")

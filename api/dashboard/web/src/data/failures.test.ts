@@ -20,5 +20,6 @@ test("words with digits count as one, but for exit codes and the like", () => {
   for (const [error, kind] of [
     ["dial 10.0.0.1:8080 after 1.5s: refused\nmore", "dial 0:0 after 0: refused"], ["exited: exit code 3 after 2ms", "exited: exit code 3 after 0"],
     ["HTTP status=404 of 17", "HTTP status=404 of 0"], ["task a1b2-c3: no", "task 0-0: no"],
+    ["set aside: the process that ran it died 4 times, on west, east, west, north", "set aside: the process that ran it died"],
   ] as const) expect(kindOf(error)).toBe(kind);
 });

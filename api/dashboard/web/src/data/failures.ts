@@ -26,11 +26,15 @@ export function failures(tasks: Iterable<Task>): Failures[] {
   return all.sort((a, b) => b.tasks.length - a.tasks.length || a.type.localeCompare(b.type) || a.error.localeCompare(b.error));
 }
 
+/** How the errors begin of tasks that were set aside, whichever nodes died. */
+const setAside = "set aside: the process that ran it died";
+
 /**
  * The part of an error that is the same for errors of one kind: its first line, with each
  * word that has a digit replaced, except for exit codes and the like.
  */
 export function kindOf(error: string): string {
+  if (error.startsWith(setAside)) return setAside;
   const line = error.split("\n", 1)[0]?.slice(0, 256) ?? "";
   return line.replace(/(\b(?:code|status|signal|errno|http)[ =:]+)?\w*\d[\w.]*/gi, (found: string, kept: string | undefined) => (kept ? found : "0"));
 }

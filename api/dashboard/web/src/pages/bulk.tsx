@@ -42,6 +42,7 @@ export function applies(message: Message, status: Status | undefined): boolean {
 
 /** Why a command cannot go to any task of some; empty if it can. */
 function unfit(message: Message, ids: string[]): string {
+  if (ids.length === 0) return "The filter hides those that are selected.";
   if (ids.some((id) => applies(message, store.tasks.get(id)?.status))) return "";
   if (message === "restart") return "None of them runs.";
   return afterEnd(message) ? "None of them has ended." : "All of them have ended.";
@@ -55,10 +56,11 @@ const previewMax = 200;
 const awaitMax = 50;
 
 /** The bar above the list with what can be done to the tasks that were picked. */
-export function BulkBar({ ids, shown, ask }: { ids: string[]; shown: string[]; ask: (message: Message) => void }): JSX.Element {
+export function BulkBar({ ids, hidden, shown, ask }: { ids: string[]; hidden: number; shown: string[]; ask: (message: Message) => void }): JSX.Element {
   return (
     <div class="bulkbar" role="region" aria-label="Selected tasks">
       <strong>{count(ids.length, "task")} selected</strong>
+      {hidden > 0 && <span class="muted">and {number(hidden)} that the filter hides, which {hidden === 1 ? "is" : "are"} left alone</span>}
       {ids.length < shown.length && <button type="button" class="button quiet" onClick={() => pick(shown, true)}>Select all {number(shown.length)} shown</button>}
       <button type="button" class="button quiet" onClick={() => { selected.value = new Set(); }}>Select none</button>
       <span class="grow" />

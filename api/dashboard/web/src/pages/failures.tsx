@@ -11,6 +11,16 @@ import { OrderDialog } from "./bulk";
 /** shownMax is how many tasks of a group are named. */
 const shownMax = 5;
 
+/** titleMax is how many characters of an error are its title. */
+const titleMax = 100;
+
+/** The first line of an error, if it is not too long. */
+function titleOf(error: string): string {
+  const line = error.split("\n", 1)[0] ?? "";
+  if (!line) return "(no error was recorded)";
+  return line.length > titleMax ? `${line.slice(0, titleMax - 1)}…` : line;
+}
+
 /** What failed, by error, and how to run it again. */
 export function FailuresPage(): JSX.Element {
   const groups = useMemo(() => failures(store.tasks.values()), [slow.value]);
@@ -24,10 +34,11 @@ export function FailuresPage(): JSX.Element {
       {groups.length === 0 && <Empty art="✓" title={store.listed ? "No task has failed." : "Reading the tasks…"} />}
       {groups.map((g) => (
         <Card
-          key={`${g.type} ${g.error}`} title={`${count(g.tasks.length, "task")} of type ${g.type || "(none)"}`}
+          key={`${g.type} ${g.error}`} title={titleOf(g.error)}
           aside={<Action kind="primary" onClick={() => setAsked(g.tasks.map((t) => t.id))}>Retry {g.tasks.length > 1 ? `all ${number(g.tasks.length)}` : ""}</Action>}
         >
-          <pre class="note bad" tabIndex={0}>{g.error || "(no error was recorded)"}</pre>
+          <p>{count(g.tasks.length, "task")} of type {g.type || "(none)"}</p>
+          {titleOf(g.error) !== g.error && g.error && <pre class="note bad" tabIndex={0}>{g.error}</pre>}
           <p>
             {g.tasks.slice(0, shownMax).map((t) => <a key={t.id} class="tag" href={taskHref(t.id)}>{t.id}</a>)}
             {g.tasks.length > shownMax && <span class="muted"> and {number(g.tasks.length - shownMax)} more</span>}

@@ -73,7 +73,6 @@ function NodeCard({ node: n, weight, load }: { node: FleetNode; weight: number; 
   const [asked, setAsked] = useState<Command>();
   const why = closed(n);
   const session = health.value?.sessions.find((s) => s.node === n.name);
-  const heavy = weight !== n.tasks && !n.away_until;
   const limits = new Map(Object.entries(n.limits ?? {})); // an object has more names than were put into it
   return (
     <li class="card node" tabIndex={-1} data-card data-node={n.name}>
@@ -88,12 +87,14 @@ function NodeCard({ node: n, weight, load }: { node: FleetNode; weight: number; 
       {n.cordon && <p class="note">Cordoned <Ago at={n.cordon.at} />{n.cordon.by ? ` by ${n.cordon.by}` : ""}{n.cordon.reason ? `: ${n.cordon.reason}` : ""}</p>}
       <div class="loadline">
         <Bar kind={why ? "closed" : load >= 1 && n.capacity ? "full" : ""} percent={load * 100} />
-        <a class="num" href={heldHref(n.name)}>
-          {count(n.tasks, "task")}{heavy ? `, weight ${number(weight)}` : ""}{n.capacity ? ` of ${number(n.capacity)}` : ""}
-        </a>
+        {n.away_until ? <span class="num">{count(n.tasks, "task")} kept</span> : (
+          <a class="num" href={heldHref(n.name)}>
+            {count(n.tasks, "task")}{weight !== n.tasks ? `, weight ${number(weight)}` : ""}{n.capacity ? ` of ${number(n.capacity)}` : ""}
+          </a>
+        )}
       </div>
       <dl class="facts">
-        <div><dt>Up</dt><dd><Ago at={n.started_at} /></dd></div>
+        <div><dt>{n.away_until ? "Started" : "Up"}</dt><dd><Ago at={n.started_at} /></dd></div>
         <div><dt>Host</dt><dd>{n.host || "–"}</dd></div>
         <div><dt>Version</dt><dd>{n.version || "–"}</dd></div>
         <div><dt>Session</dt><dd>{n.session_ttl}{session ? `, ${seconds(session.margin_seconds)} left` : ""}</dd></div>

@@ -18,14 +18,16 @@ const findingsMax = 8;
 export function OverviewPage(): JSX.Element {
   void slow.value;
   const [types, again] = useTypes();
+  const lost = health.value?.broker.ok === false;
   const live = liveStatuses.reduce((sum, s) => sum + store.counts[s], 0);
   return (
     <div class="page">
       <PageHead title="Overview">
         <a class="button primary" href="#/submit">Submit a task</a>
       </PageHead>
+      {lost && <p class="note bad" role="status">The broker does not answer. What is shown was so when it last did: nodes that cannot renew their sessions stop what they run.</p>}
       <div class="tiles">
-        <Tile name="Live tasks" value={number(live)} href="#/tasks" note={`${number(store.counts.running)} running`} />
+        <Tile name="Live tasks" value={number(live)} href="#/tasks" note={lost ? `${number(store.counts.running)} ran when the broker last answered` : `${number(store.counts.running)} running`} />
         <Tile name="Nodes" value={number(store.nodes.size)} href="#/nodes" note={nodesNote()} />
         <Latency />
         <Margin />

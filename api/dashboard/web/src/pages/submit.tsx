@@ -51,7 +51,7 @@ export function bodyOf(d: Draft, job: boolean): Record<string, unknown> {
   const body: Record<string, unknown> = job ? { name: d.id } : { id: d.id };
   body["type"] = d.kind === "exec" && !job ? "exec" : d.type;
   if (!d.id) throw new Mistake("id", "must be given");
-  if (!body["type"] && job) throw new Mistake("type", "must be given");
+  if (!body["type"]) throw new Mistake("type", "must be given");
   if (d.kind === "exec") {
     const command = reading("command", () => wordsOf(d.command));
     if (command.length === 0) throw new Mistake("command", "must be given");

@@ -2,13 +2,15 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, Problem } from "../data/api";
 import { count } from "../data/attention";
+import { kindOf } from "../data/failures";
 import { noFilter, queryOf } from "../data/filters";
+import { fold } from "../data/fold";
 import { others } from "../data/remark";
 import { reportOf } from "../data/report";
 import { restartsText } from "../data/restarts";
 import { spansOf } from "../data/spans";
 import { stepsOf } from "../data/steps";
-import { type Explanation, type History, liveStatuses, type Status, type Task, type TaskDetail } from "../data/types";
+import { type Explanation, type History, type HistoryEntry, liveStatuses, type Status, type Task, type TaskDetail } from "../data/types";
 import { duration, json, time } from "../format";
 import { jobOf } from "../graph/forest";
 import { taskHref } from "../router";
@@ -135,7 +137,12 @@ function Detail({ known: { detail: d, history, explanation }, refresh }: { known
         {d.errors.length > 0 && (
           <Card title={`Errors (${d.errors.length})`}>
             <ol class="errors">
-              {[...d.errors].reverse().map((e) => <li key={e.timestamp}><Ago at={e.timestamp} after=" ago" /><pre tabIndex={0}>{e.error}</pre></li>)}
+              {fold([...d.errors].reverse(), (e) => kindOf(e.error)).map((f) => f.shown.map((e, i) => (
+                <li key={e.timestamp}>
+                  <span><Ago at={e.timestamp} after=" ago" />{i === f.shown.length - 1 && f.times > 0 && <>, and {f.times} times more since <Ago at={f.more.at(-1)?.timestamp} after=" ago" /></>}</span>
+                  <pre tabIndex={0}>{e.error}</pre>
+                </li>
+              )))}
             </ol>
           </Card>
         )}
@@ -216,17 +223,31 @@ function Timeline({ history }: { history: History }): JSX.Element {
       )}
       {history.entries.length === 0 && <p class="muted">Nothing has happened to it yet.</p>}
       <ol class="timeline">
-        {[...history.entries].reverse().map((e, i) => (
-          <li key={`${e.at} ${i}`}>
-            <span class={`dot s-${e.event === "claimed" ? "running" : e.event in shapes ? e.event : "pending"}`} aria-hidden="true" />
-            <span class="event">{e.event}{e.interruption ? " (interrupted)" : ""}</span>
-            <span class="where">{e.node}{e.token ? <span class="muted"> token {e.token}</span> : ""}</span>
-            <time class="muted" dateTime={e.at}>{time(e.at)}</time>
-            {e.detail && <span class="detail">{e.detail}</span>}
-          </li>
-        ))}
+        {fold([...history.entries].reverse(), (e) => `${e.event} ${e.node} ${kindOf(e.detail ?? "")}`).flatMap((f) => [
+          ...f.shown.map((e, i) => <Entry key={`${e.at} ${i}`} e={e} />),
+          f.times > 0 && (
+            <li class="folded" key={`${f.shown[0]?.at ?? ""} more`}>
+              <details>
+                <summary>the same {f.times} times more, since {time(f.more.at(-1)?.at)}</summary>
+                <ol class="timeline">{f.more.map((e, i) => <Entry key={`${e.at} ${i}`} e={e} />)}</ol>
+              </details>
+            </li>
+          ),
+        ])}
       </ol>
     </>
+  );
+}
+
+function Entry({ e }: { e: HistoryEntry }): JSX.Element {
+  return (
+    <li>
+      <span class={`dot s-${e.event === "claimed" ? "running" : e.event in shapes ? e.event : "pending"}`} aria-hidden="true" />
+      <span class="event">{e.event}{e.interruption ? " (interrupted)" : ""}</span>
+      <span class="where">{e.node}{e.token ? <span class="muted"> token {e.token}</span> : ""}</span>
+      <time class="muted" dateTime={e.at}>{time(e.at)}</time>
+      {e.detail && <span class="detail">{e.detail}</span>}
+    </li>
   );
 }
 

@@ -16,7 +16,7 @@ import { Ago, Empty, PageHead } from "../ui/parts";
 import { narrow } from "../ui/theme";
 import { BulkBar, type Message, OrderDialog } from "./bulk";
 
-/** The tasks that were picked; they stay picked when the filter changes. */
+/** The tasks that were picked. They stay picked when the filter changes; commands go to those that are shown. */
 export const selected = signal<ReadonlySet<string>>(new Set());
 
 export function pick(ids: Iterable<string>, on: boolean): void {
@@ -54,7 +54,7 @@ function useInterruptions(): void {
 
 /** The columns, and by what each is sorted. */
 const columns: [SortKey | undefined, string][] = [
-  ["status", "Status"], ["id", "ID"], ["type", "Type"], ["node", "Node"], [undefined, "Why"], ["errors", "Errors"], [undefined, "Interrupted"], ["priority", "Priority"], ["changed", "Age"],
+  ["status", "Status"], ["id", "ID"], ["type", "Type"], ["node", "Node"], [undefined, "Why"], ["errors", "Errors"], [undefined, "Interrupted"], ["priority", "Priority"], ["changed", "Changed"],
 ];
 
 /** The task that was picked last, from which a range goes on. */
@@ -75,7 +75,9 @@ export function TasksPage(): JSX.Element {
     pick(last < 0 ? [id] : ids.slice(Math.min(last, index), Math.max(last, index) + 1), on);
     lastPicked = id;
   };
-  const chosen = [...selected.value].filter((id) => store.tasks.has(id));
+  const seen = useMemo(() => new Set(ids), [ids]);
+  const picked = [...selected.value].filter((id) => store.tasks.has(id));
+  const chosen = picked.filter((id) => seen.has(id));
   const none = selected.value;
   const [asked, setAsked] = useState<{ message: Message; ids: string[] }>();
   return (
@@ -84,7 +86,7 @@ export function TasksPage(): JSX.Element {
         <a class="button primary" href="#/submit">Submit a task</a>
       </PageHead>
       <Filters filter={filter} change={change} />
-      {chosen.length > 0 && <BulkBar ids={chosen} shown={ids} ask={(message) => setAsked({ message, ids: chosen })} />}
+      {picked.length > 0 && <BulkBar ids={chosen} hidden={picked.length - chosen.length} shown={ids} ask={(message) => setAsked({ message, ids: chosen })} />}
       {asked && <OrderDialog ids={asked.ids} message={asked.message} onClose={() => setAsked(undefined)} />}
       {ids.length === 0 ? (
         <Nothing filter={filter} />
