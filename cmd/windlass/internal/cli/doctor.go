@@ -305,7 +305,25 @@ func (c *checkup) complete() {
 	}
 }
 
-// table has a line for each check, and below it the details and the advice.
+// unknown returns the names of the checks that are unknown for one reason.
+func (c *checkup) unknown(why string) string {
+	var names []string
+	for _, check := range c.Checks {
+		if check.Status == doctor.Unknown && check.Found == why {
+			names = append(names, check.Name)
+		}
+	}
+	if len(names) > unknownNamed {
+		return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
+	}
+	return strings.Join(names, ", ")
+}
+
+// unknownNamed is how many unknown checks one line names.
+const unknownNamed = 2
+
+// table has a line for each finding and each check without one, and below it the details and the
+// advice. Checks that are unknown for one reason share a line.
 func (c *checkup) table() table {
 	t := table{heading: []string{"STATUS", "CHECK", "FOUND"}}
 	row := func(status, check, found string) { t.rows = append(t.rows, []string{status, check, found}) }
@@ -316,8 +334,15 @@ func (c *checkup) table() table {
 			row("not done", "fix", f.What+": "+f.Why)
 		}
 	}
+	shown := ""
 	for _, check := range c.Checks {
-		row(string(check.Status), check.Name, check.Found)
+		switch {
+		case check.Status != doctor.Unknown || check.Do != "" || len(check.Details) > 0:
+			row(string(check.Status), check.Name, check.Found)
+		case check.Found != shown:
+			shown = check.Found
+			row(string(check.Status), c.unknown(shown), shown)
+		}
 		if check.Status == doctor.OK {
 			continue
 		}

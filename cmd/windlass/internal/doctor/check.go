@@ -3,7 +3,6 @@ package doctor
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Status is the outcome of a check.
@@ -20,17 +19,15 @@ const (
 	Problem Status = "problem"
 )
 
-var severity = map[Status]int{OK: 0, Unknown: 1, Warning: 2, Problem: 3}
-
-// Check is one line of the report. Its JSON is stable.
+// Check is one line of the report: a finding, or that there is none. Its JSON is stable.
 type Check struct {
-	// Name is what was checked.
+	// Name is what was checked. Several findings of one name have a check each.
 	Name   string `json:"check"`
 	Status Status `json:"status"`
-	// Found is the result, Do the advice.
+	// Found is the result, Do the advice for it.
 	Found string `json:"found"`
 	Do    string `json:"do,omitempty"`
-	// Details are examples, at most DetailsMax of each kind of finding.
+	// Details are examples, at most DetailsMax and how many more there are.
 	Details []string `json:"details,omitempty"`
 }
 
@@ -60,22 +57,17 @@ func (n *notes) add(status Status, what, do, example string) {
 	}
 }
 
-// check sums the findings up; found is healthy if there are none.
-func (n *notes) check(name, healthy string) Check {
-	c := Check{Name: name, Status: OK, Found: healthy}
-	var found, do []string
+// checks returns a check for each finding, or one that found it healthy.
+func (n *notes) checks(name, healthy string) (checks []Check) {
+	if len(n.list) == 0 {
+		return []Check{{Name: name, Status: OK, Found: healthy}}
+	}
 	for _, k := range n.list {
-		if severity[k.status] > severity[c.Status] {
-			c.Status = k.status
-		}
-		found, do = append(found, fmt.Sprintf("%d %s", k.count, k.what)), append(do, k.do)
-		c.Details = append(c.Details, k.examples...)
+		c := Check{Name: name, Status: k.status, Found: fmt.Sprintf("%d %s", k.count, k.what), Do: k.do, Details: k.examples}
 		if more := k.count - len(k.examples); more > 0 {
 			c.Details = append(c.Details, fmt.Sprintf("and %d more", more))
 		}
+		checks = append(checks, c)
 	}
-	if len(found) > 0 {
-		c.Found, c.Do = strings.Join(found, "; "), strings.Join(do, "; ")
-	}
-	return c
+	return checks
 }

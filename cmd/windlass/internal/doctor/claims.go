@@ -23,7 +23,7 @@ func (s *snapshot) detached(t *mirror.Task) bool {
 	return s.records[t.ID].Reason == coordinator.ReasonDetached && s.get(s.space.Claim(t.ID)).Session == t.Session
 }
 
-func (s *snapshot) checkClaims(before *snapshot) Check {
+func (s *snapshot) checkClaims(before *snapshot) []Check {
 	var n notes
 	claims := s.claimed()
 	for _, t := range claims {
@@ -39,7 +39,7 @@ func (s *snapshot) checkClaims(before *snapshot) Check {
 			n.add(Warning, "record(s) of another incarnation than the one that holds the claim", "nothing: the record informs and decides nothing", s.space.Claim(t.ID))
 		}
 	}
-	return n.check(CheckClaims, fmt.Sprintf("%d, each with the session of its node", len(claims)))
+	return n.checks(CheckClaims, fmt.Sprintf("%d, each with the session of its node", len(claims)))
 }
 
 // holds reports whether the first look found the same claim, and no task then if there is
@@ -68,7 +68,7 @@ func (s *snapshot) recordDiffers(t *mirror.Task) bool {
 
 // checkLeftovers looks for keys whose task or node is gone and that no session will
 // remove. A state without a task is normal: deleting a task leaves its state.
-func (s *snapshot) checkLeftovers() Check {
+func (s *snapshot) checkLeftovers() []Check {
 	var n notes
 	for _, k := range s.order {
 		switch {
@@ -80,5 +80,5 @@ func (s *snapshot) checkLeftovers() Check {
 			n.add(Warning, "command(s) to nodes that are not there", "delete the keys; the next node of that name does", k.Key)
 		}
 	}
-	return n.check(CheckLeftovers, "none")
+	return n.checks(CheckLeftovers, "none")
 }

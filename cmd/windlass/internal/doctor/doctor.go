@@ -85,10 +85,10 @@ func (d *Doctor) Namespace(ctx context.Context) ([]Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []Check{
-		layout, now.checkNodes(before, at), now.checkClaims(before), now.checkDuplicates(),
-		now.checkTasks(before, groups, at), now.checkRuns(), now.checkValues(), now.checkLeftovers(), now.checkContents(),
-	}, nil
+	return slices.Concat(
+		[]Check{layout}, now.checkNodes(before, at), now.checkClaims(before), now.checkDuplicates(),
+		now.checkTasks(before, groups, at), now.checkRuns(), now.checkValues(), now.checkLeftovers(), []Check{now.checkContents()},
+	), nil
 }
 
 // doubts returns how long to wait for a second look, and why; zero if the first one is

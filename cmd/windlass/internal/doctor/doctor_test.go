@@ -303,12 +303,15 @@ func TestNamespace_FindsEachDefect(t *testing.T) {
 			restarts("runs", 5, time.Minute)
 			restarts("sleeps", 4, time.Minute)
 		}, doctor.CheckRuns, doctor.Warning, []string{"1 task(s) whose command keeps ending", "runs: 5 restart(s) in a row, the last after: exited: exit code 1"}},
-		{"a task that is interrupted again and again", func(w *world, _ broker.SessionID) {
-			w.put(w.space.History("runs"), w.history(time.Minute, 5))
-			w.put(w.space.History("sleeps"), w.history(time.Minute, 4))
-			w.put(w.space.History("older"), w.history(2*time.Hour, 9))
-			w.put(w.space.History("done"), w.history(time.Minute, 9))
-		}, doctor.CheckRuns, doctor.Warning, []string{"1 task(s) that were interrupted repeatedly", "runs: 5 times, on 2 node(s)"}},
+		{"a task that loses its node again and again", func(w *world, _ broker.SessionID) {
+			w.put(w.space.History("runs"), w.history(statemachine.EventLost, time.Minute, 5))
+			w.put(w.space.History("sleeps"), w.history(statemachine.EventLost, time.Minute, 4))
+			w.put(w.space.History("older"), w.history(statemachine.EventLost, 2*time.Hour, 9))
+			w.put(w.space.History("done"), w.history(statemachine.EventLost, time.Minute, 9))
+		}, doctor.CheckRuns, doctor.Warning, []string{"1 task(s) that lost their nodes repeatedly", "runs: 5 times, on 2 node(s)"}},
+		{"a task that moves again and again, as at deploys and drains", func(w *world, _ broker.SessionID) {
+			w.put(w.space.History("runs"), w.history(statemachine.EventReleased, time.Minute, 9))
+		}, doctor.CheckRuns, doctor.OK, []string{"none keeps failing"}},
 		{"a history that cannot be read", func(w *world, _ broker.SessionID) { w.put(w.space.History("runs"), "{") },
 			doctor.CheckValues, doctor.Warning, []string{"/w/history/runs: "}},
 
@@ -403,6 +406,29 @@ func TestNamespace_OfANewerLayoutIsNotChecked(t *testing.T) {
 		}
 		if fixed, err := w.doctor.Fix(w.Context()); err != nil || len(fixed) > 0 {
 			w.Errorf("%+v, %v", fixed, err)
+		}
+	})
+}
+
+func TestNamespace_EachFindingHasItsOwnRemedy(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		w.healthy()
+		w.node("m", func(i *windlass.NodeInfo) { i.SessionTTL, i.Behind = "5s", "4s" })
+		checks, err := w.doctor.Namespace(w.Context())
+		if err != nil {
+			w.Fatal(err)
+		}
+		remedies := map[string]bool{}
+		for _, c := range checks {
+			if c.Name == doctor.CheckNodes {
+				remedies[c.Do] = true
+				if strings.Contains(c.Found, ";") && !strings.Contains(c.Found, "while they do") || len(c.Details) != 1 && len(c.Details) != 2 {
+					w.Errorf("%+v", c)
+				}
+			}
+		}
+		if len(remedies) != 2 {
+			w.Errorf("the remedies are %v", remedies)
 		}
 	})
 }

@@ -50,7 +50,7 @@ func (s *snapshot) awaited(node string, now time.Time) bool {
 // cordonForgotten is how long a node is away until its cordon may have been forgotten.
 const cordonForgotten = 30 * 24 * time.Hour
 
-func (s *snapshot) checkNodes(before *snapshot, now time.Time) Check {
+func (s *snapshot) checkNodes(before *snapshot, now time.Time) []Check {
 	var n notes
 	s.noteSilent(&n, before, now)
 	nodes := s.registered()
@@ -102,7 +102,7 @@ func (s *snapshot) checkNodes(before *snapshot, now time.Time) Check {
 	differ(&n, versions, "version", "that is fine during a deploy")
 	differ(&n, ttls, "session TTL", "each takes over at its own pace; start them with the same --session-ttl")
 	if len(nodes) == 0 {
-		return Check{Name: CheckNodes, Status: Warning, Found: "no node is registered", Do: "start one, or see in its log why it does not join"}
+		return []Check{{Name: CheckNodes, Status: Warning, Found: "no node is registered", Do: "start one, or see in its log why it does not join"}}
 	}
 	healthy := fmt.Sprintf("%d registered", len(nodes))
 	if len(idle) > 0 {
@@ -114,7 +114,7 @@ func (s *snapshot) checkNodes(before *snapshot, now time.Time) Check {
 	if away > 0 {
 		healthy += fmt.Sprintf(", %d cordoned and not there", away)
 	}
-	return n.check(CheckNodes, healthy)
+	return n.checks(CheckNodes, healthy)
 }
 
 // noteDeaths reports the tasks that killed nodes, and the nodes that keep dying for another
@@ -182,7 +182,7 @@ func differ(n *notes, values map[string]string, what, do string) {
 }
 
 // checkDuplicates looks for keys that exclude each other.
-func (s *snapshot) checkDuplicates() Check {
+func (s *snapshot) checkDuplicates() []Check {
 	var n notes
 	for _, t := range s.live() {
 		if s.ended(t) {
@@ -208,5 +208,5 @@ func (s *snapshot) checkDuplicates() Check {
 	for _, names := range slices.Sorted(maps.Keys(twice)) {
 		n.add(Problem, "session(s) with more than one registration", "stop those nodes, and delete what stays of them", names)
 	}
-	return n.check(CheckDuplicates, "none")
+	return n.checks(CheckDuplicates, "none")
 }

@@ -12,11 +12,10 @@ import (
 
 const (
 	// failuresMany is how many errors of a task that is run again are worth a look,
-	// interruptionsMany how many claims that ended early within repeatedWithin. A deploy
-	// that restarts every node interrupts a task two or three times.
-	failuresMany      = 5
-	interruptionsMany = 5
-	repeatedWithin    = time.Hour
+	// lossesMany how many claims that were lost within repeatedWithin.
+	failuresMany   = 5
+	lossesMany     = 5
+	repeatedWithin = time.Hour
 	// errorShown limits the shown bytes of an error.
 	errorShown = 120
 )
@@ -40,22 +39,23 @@ func (s *snapshot) noteRestarts(id string, r *statemachine.Restarts) {
 	}
 }
 
-// noteInterruptions records a task whose claims keep ending early.
-func (s *snapshot) noteInterruptions(id string, h *statemachine.History) {
+// noteLosses records a task whose claims are lost again and again. Moves, restarts and drains of
+// nodes interrupt tasks as well, and are no defect.
+func (s *snapshot) noteLosses(id string, h *statemachine.History) {
 	n, nodes := 0, map[string]bool{}
 	for _, e := range h.Entries {
-		if e.Interruption && time.Since(e.At) < repeatedWithin {
+		if e.Event == statemachine.EventLost && e.Interruption && time.Since(e.At) < repeatedWithin {
 			n++
 			nodes[e.Node] = true
 		}
 	}
-	if n >= interruptionsMany {
-		s.interrupted[id] = fmt.Sprintf("%d times, on %d node(s)", n, len(nodes))
+	if n >= lossesMany {
+		s.lost[id] = fmt.Sprintf("%d times, on %d node(s)", n, len(nodes))
 	}
 }
 
 // checkRuns looks for live tasks that run again and again and get nowhere.
-func (s *snapshot) checkRuns() Check {
+func (s *snapshot) checkRuns() []Check {
 	var n notes
 	for _, id := range slices.Sorted(maps.Keys(s.failing)) {
 		if s.tasks.Get(id) != nil {
@@ -69,11 +69,11 @@ func (s *snapshot) checkRuns() Check {
 				id+": "+s.looping[id])
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.interrupted)) {
+	for _, id := range slices.Sorted(maps.Keys(s.lost)) {
 		if s.tasks.Get(id) != nil {
-			n.add(Warning, "task(s) that were interrupted repeatedly within the last hour", `"windlass task history" has the reasons`,
-				id+": "+s.interrupted[id])
+			n.add(Warning, "task(s) that lost their nodes repeatedly within the last hour", `"windlass node deaths" has those that died, and "windlass task history" where each task ran`,
+				id+": "+s.lost[id])
 		}
 	}
-	return n.check(CheckRuns, "none keeps failing or being interrupted")
+	return n.checks(CheckRuns, "none keeps failing or losing its node")
 }

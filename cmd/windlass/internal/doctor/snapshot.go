@@ -47,9 +47,9 @@ type snapshot struct {
 	paused map[string]windlass.TypePause
 	deaths []windlass.Death
 	// failing has the tasks whose runs keep failing, looping those whose handlers start again
-	// and again what they run, interrupted those whose claims keep ending early, live or not;
+	// and again what they run, lost those whose claims are lost again and again, live or not;
 	// all say how.
-	failing, looping, interrupted map[string]string
+	failing, looping, lost map[string]string
 	// used is what the keys take, by the first part of their path.
 	used   map[string]used
 	layout []byte
@@ -98,7 +98,7 @@ func read(ctx context.Context, b broker.Broker, space keys.Space) (*snapshot, er
 			space: space, tasks: mirror.NewTasks(space, mirror.Keep{Kind: func([]byte) any { return nil }}), nodes: map[string]*node{},
 			at: map[string]*found{}, corrupt: map[string]error{},
 			specs: map[string]*windlass.Spec{}, states: map[string]statemachine.State{}, records: map[string]coordinator.Record{}, cordons: map[string]windlass.Cordon{}, returns: map[string]time.Time{}, paused: map[string]windlass.TypePause{},
-			failing: map[string]string{}, looping: map[string]string{}, interrupted: map[string]string{}, used: map[string]used{},
+			failing: map[string]string{}, looping: map[string]string{}, lost: map[string]string{}, used: map[string]used{},
 		}
 		err := s.list(ctx, b)
 		if err == nil {
@@ -199,7 +199,7 @@ func (s *snapshot) take(p keys.Parsed, kv broker.KV) (err error) {
 	case keys.History:
 		var h statemachine.History
 		if h, err = statemachine.ParseHistory(kv.Value); err == nil {
-			s.noteInterruptions(p.Name, &h)
+			s.noteLosses(p.Name, &h)
 		}
 	case keys.TaskCommand:
 		_, err = statemachine.ParseCommand(kv.Value)

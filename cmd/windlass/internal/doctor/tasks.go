@@ -92,7 +92,7 @@ func (s *snapshot) waited(now *snapshot, id string, at time.Time) bool {
 	return !changed && s.waits(s.tasks.Get(id), at)
 }
 
-func (s *snapshot) checkTasks(before *snapshot, groups []windlass.GroupSpread, now time.Time) Check {
+func (s *snapshot) checkTasks(before *snapshot, groups []windlass.GroupSpread, now time.Time) []Check {
 	var n notes
 	held, kept, young := 0, 0, 0
 	chains := chains{snapshot: s, now: now, cause: map[string]string{}, under: map[string]bool{}, circular: map[string]bool{}}
@@ -129,7 +129,7 @@ func (s *snapshot) checkTasks(before *snapshot, groups []windlass.GroupSpread, n
 	if young > 0 {
 		healthy += fmt.Sprintf(", but %d may not have waited for long enough to tell", young)
 	}
-	return n.check(CheckTasks, healthy)
+	return n.checks(CheckTasks, healthy)
 }
 
 func (s *snapshot) noteClaimable(n *notes, before *snapshot, t *mirror.Task, now time.Time) {
@@ -218,7 +218,7 @@ func (c *chains) noteCycle(id string) {
 }
 
 // checkValues looks for values that cannot be read. Each affects its own task or node only.
-func (s *snapshot) checkValues() Check {
+func (s *snapshot) checkValues() []Check {
 	var n notes
 	const mend = "mend or delete the key; windlass leaves it alone"
 	for _, k := range s.order {
@@ -240,5 +240,5 @@ func (s *snapshot) checkValues() Check {
 			n.add(Problem, "value(s) of tasks that cannot be read", mend, example)
 		}
 	}
-	return n.check(CheckValues, fmt.Sprintf("%d, all of them readable", len(s.order)))
+	return n.checks(CheckValues, fmt.Sprintf("%d, all of them readable", len(s.order)))
 }

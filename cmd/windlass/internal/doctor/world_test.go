@@ -162,13 +162,13 @@ func (w *world) healthy() broker.SessionID {
 	return n
 }
 
-// history is that of a task whose claims were interrupted some time ago.
-func (w *world) history(ago time.Duration, interruptions int) string {
+// history is that of a task whose claims were interrupted some time ago by something.
+func (w *world) history(event statemachine.Event, ago time.Duration, interruptions int) string {
 	w.Helper()
 	var h statemachine.History
 	for i := range interruptions {
 		h.Entries = append(h.Entries, statemachine.HistoryEntry{
-			At: time.Now().Add(-ago), Event: statemachine.EventLost, Node: string(rune('a' + i%2)), Token: int64(i), Interruption: true,
+			At: time.Now().Add(-ago), Event: event, Node: string(rune('a' + i%2)), Token: int64(i), Interruption: true,
 		})
 	}
 	return w.json(h)
@@ -184,6 +184,12 @@ func (w *world) examine() map[string]doctor.Check {
 	}
 	byName := map[string]doctor.Check{}
 	for _, c := range checks {
+		if before, several := byName[c.Name]; several { // the worst of them, with what all have found
+			if c.Status != doctor.Problem {
+				c.Status = before.Status
+			}
+			c.Found, c.Details = before.Found+"; "+c.Found, append(before.Details, c.Details...)
+		}
 		byName[c.Name] = c
 	}
 	return byName
