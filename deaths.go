@@ -112,15 +112,16 @@ func (in *incarnation) recordDeaths(now time.Time) {
 	if in.closing || in.lost {
 		return
 	}
-	for _, d := range in.deaths.Died(in.tasks.Revision(), now) {
+	died := in.deaths.Died(in.tasks.Revision(), now)
+	for _, d := range died {
 		in.deaths.Judge(&d, in.judged(), now) // its node may never be back, nor those before
 		at := now
 		if in.isYounger() {
 			at = now.Add(recordAfter)
 		}
 		in.out.deaths.Put(d.Incarnation, in.recordOf(&d), at)
-		in.noteKept(d.Node, now)
 	}
+	in.noteKept(died, now)
 }
 
 // isYounger reports whether another node has been there for longer, and so has seen more
@@ -204,6 +205,7 @@ func (in *incarnation) deathsRecorded(now time.Time) {
 	in.deaths.stale = false
 	recorded, known := recordedDeaths(in.nodes), in.deaths.Book
 	in.deaths.Set(recorded, !in.deaths.listed, createdIn(in.tasks), now)
+	in.forgetLater(now)
 	in.deaths.excused = in.deaths.Excused(in.config.Name) && in.deaths.Excess(in.config.Name, registeredIn(in.nodes)) < 2
 	in.board.Look(in.deaths.Suspects())
 	in.board.Look(in.deaths.Inherited(in.deaths.Has))

@@ -284,7 +284,7 @@ type survey struct {
 	// silent has since when the nodes are not renewed that are not. away has the nodes that are
 	// gone and are to be back.
 	silent map[string]time.Time
-	away   []schedule.Away
+	away   map[string]schedule.Away
 	// paused returns the pause of a type, nil for none.
 	paused func(taskType string) *TypePause
 }
@@ -311,7 +311,7 @@ func listNodes(ctx context.Context, b broker.Broker, space keys.Space) (*mirror.
 
 // survey reads the nodes and the tasks.
 func (c *Client) survey(ctx context.Context) (*survey, error) {
-	s := &survey{space: c.space, kinds: kind.New(readKind), cordons: map[string]*Cordon{}, silent: map[string]time.Time{}}
+	s := &survey{space: c.space, kinds: kind.New(readKind), cordons: map[string]*Cordon{}, silent: map[string]time.Time{}, away: map[string]schedule.Away{}}
 	silent, err := c.silence.Of(ctx, c.broker, c.space.Sessions())
 	if err != nil {
 		return nil, fmt.Errorf("see who is renewed: %w", err)

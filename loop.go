@@ -348,7 +348,6 @@ func (in *incarnation) applyNodes(u mirror.Update) {
 		in.peersChanged(changed, now)
 	}
 	in.returnsChanged(now)
-	in.forgetLater(now)
 	in.deathsRecorded(now)
 	in.recordDeaths(now)
 	in.checkRegistration()

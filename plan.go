@@ -121,8 +121,8 @@ func checkPlanned(n NodeInfo) error {
 // viewOf returns the cluster with other nodes.
 func (s *survey) viewOf(nodes []NodeInfo, open map[*placement.Class]int) placement.View {
 	v := placement.View{Held: &s.tally, Open: open}
-	for i := range s.away {
-		v.Away = append(v.Away, s.away[i].Node)
+	for _, a := range s.away {
+		v.Away = append(v.Away, a.Node)
 	}
 	for i := range nodes {
 		v.Nodes = append(v.Nodes, s.placed(&nodes[i]))

@@ -3,7 +3,6 @@ package windlass
 import (
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -49,13 +48,17 @@ func (in *incarnation) keepFor(name string, info []byte, i *NodeInfo, now time.T
 	}, now)
 }
 
-// noteKept notes beside the tasks that a node held when it vanished that they are kept for it.
-func (in *incarnation) noteKept(name string, now time.Time) {
-	if !in.fleet.KeepsFor(name) || in.isYounger() {
+// noteKept notes beside the tasks that nodes held when they vanished that they are kept for them.
+func (in *incarnation) noteKept(died []Death, now time.Time) {
+	vanished := map[string]bool{}
+	for i := range died {
+		vanished[died[i].Node] = in.fleet.KeepsFor(died[i].Node)
+	}
+	if len(vanished) == 0 || in.isYounger() {
 		return
 	}
 	for t := range in.tasks.All() {
-		if t.Owned() || t.Last != name || in.tasks.HasNote(t.ID) {
+		if t.Owned() || !vanished[t.Last] || in.tasks.HasNote(t.ID) {
 			continue
 		}
 		exists, key := in.node.space.Task(t.ID), in.node.space.Handover(t.ID)
@@ -64,7 +67,7 @@ func (in *incarnation) noteKept(name string, now time.Time) {
 		}
 		in.out.deaths.Put(key, broker.Txn{
 			If:   []broker.Cond{broker.Created(exists, t.Created), broker.Absent(in.node.space.Owner(t.ID)), broker.Absent(key)},
-			Then: []broker.Op{broker.Put(key, coordinator.OwnerValue(name))},
+			Then: []broker.Op{broker.Put(key, coordinator.OwnerValue(t.Last))},
 		}, now)
 	}
 }
@@ -92,6 +95,7 @@ func (in *incarnation) returnsChanged(now time.Time) {
 	for _, name := range freed {
 		in.board.Back(name)
 	}
+	in.forgetLater(now)
 }
 
 // forgetReturns deletes the promises that were not kept.
@@ -117,7 +121,7 @@ func (s *survey) leave(nodes *mirror.Nodes, now time.Time) {
 		var info NodeInfo
 		_ = json.Unmarshal(p.Info, &info) // of one that cannot be read only the name is known
 		info.Name = n.Name
-		s.away = append(s.away, schedule.Away{Node: info.placed(), Until: p.Until})
+		s.away[n.Name] = schedule.Away{Node: info.placed(), Until: p.Until}
 	}
 	s.countKept(now, 1)
 }
@@ -140,18 +144,16 @@ func (s *survey) countKept(now time.Time, by int) {
 func (s *survey) comeBack(nodes []NodeInfo) {
 	now := time.Now()
 	s.countKept(now, -1)
-	s.away = slices.DeleteFunc(s.away, func(a schedule.Away) bool {
-		return slices.ContainsFunc(nodes, func(n NodeInfo) bool { return n.Name == a.Name })
-	})
+	for i := range nodes {
+		delete(s.away, nodes[i].Name)
+	}
 	s.countKept(now, +1)
 }
 
 // keptFor returns the node that a task is kept for, nil for none.
 func (s *survey) keptFor(t *mirror.Task, now time.Time) *schedule.Away {
-	for i := range s.away {
-		if a := &s.away[i]; !t.Owned() && t.Last == a.Name && now.Before(a.Until) {
-			return a
-		}
+	if a, away := s.away[t.Last]; away && !t.Owned() && now.Before(a.Until) {
+		return &a
 	}
 	return nil
 }

@@ -52,20 +52,14 @@ func (f *Fleet) Forsake(node string) bool {
 	return away
 }
 
-// KeepsFor reports whether a node is away, or about to be, and is to be back.
+// KeepsFor reports whether a node is away and is to be back.
 func (f *Fleet) KeepsFor(node string) bool {
-	if _, away := f.away[node]; away {
-		return true
-	}
-	p := f.Peer(node)
-	return p != nil && p.Returning
+	_, away := f.away[node]
+	return away
 }
 
 // counts reports whether a node, other than this one, is there or is to be back.
-func (f *Fleet) counts(node string) bool {
-	_, away := f.away[node]
-	return away || f.Peer(node) != nil
-}
+func (f *Fleet) counts(node string) bool { return f.KeepsFor(node) || f.Peer(node) != nil }
 
 // ReservedUntil returns until when a task is left to the node that held it last,
 // because that node asked for it and may be back soon; a past time means not at all.

@@ -211,15 +211,11 @@ func leaderChanges(name string, observed iter.Seq2[election.Leadership, error]) 
 		known := true
 		for now, err := range observed {
 			c := leaderChange{Time: time.Now().UTC().Truncate(time.Millisecond), Election: name, Leader: now.Leader, Token: now.Token}
-			was := known
-			if known = err == nil; known {
-				if !yield(c, nil) {
-					return
-				}
-				continue
+			if err != nil {
+				c.Problem = err.Error()
 			}
-			c.Problem = err.Error()
-			if was && exitCode(err) != exitUsage && !yield(c, nil) || !yield(c, err) {
+			told := err == nil || known && exitCode(err) != exitUsage
+			if known = err == nil; told && !yield(c, nil) || !known && !yield(c, err) {
 				return
 			}
 		}

@@ -410,6 +410,16 @@ func TestNamespace_OfANewerLayoutIsNotChecked(t *testing.T) {
 	})
 }
 
+func TestNamespace_WhatIsKeptNeedsNoSecondLook(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		w.healthy()
+		w.isAway("m", `{"name":"m"}`, time.Hour)
+		if w.examine(); len(w.looks) > 0 {
+			w.Errorf("it looked again after %v", w.looks)
+		}
+	})
+}
+
 func TestNamespace_EachFindingHasItsOwnRemedy(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		w.healthy()

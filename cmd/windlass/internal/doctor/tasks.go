@@ -77,7 +77,7 @@ func (s *snapshot) takers(taskType string) (handle, claim int) {
 // waits reports whether a node should have claimed the task by now.
 func (s *snapshot) waits(t *mirror.Task, now time.Time) bool {
 	spec := s.spec(t)
-	if !s.claimable(t, now) || now.Sub(spec.SubmittedAt) < overdueAfter || now.Sub(spec.NotBefore) < overdueAfter {
+	if !s.claimable(t, now) || s.awaited(t.Last, now) || now.Sub(spec.SubmittedAt) < overdueAfter || now.Sub(spec.NotBefore) < overdueAfter {
 		return false
 	}
 	_, claim := s.takers(spec.Type)

@@ -69,6 +69,15 @@ var endings = map[string]func(n *windlasstest.Node){
 	"stopped": func(n *windlasstest.Node) { n.Stop() },
 }
 
+// inEndings runs a test for each of them.
+func inEndings(t *testing.T, test func(t *testing.T, f *fleet, end func(*windlasstest.Node))) {
+	for how, end := range endings {
+		t.Run(how, func(t *testing.T) {
+			inFleet(t, func(t *testing.T, f *fleet) { test(t, f, end) })
+		})
+	}
+}
+
 func TestPlacement_ANodeThatReturnsGetsItsTasksBackAndNothingElseMoves(t *testing.T) {
 	for how, end := range endings {
 		for _, tasks := range []int{3, 10, 100} {
@@ -96,24 +105,20 @@ func TestPlacement_ANodeThatReturnsGetsItsTasksBackAndNothingElseMoves(t *testin
 }
 
 func TestPlacement_ANodeThatDoesNotReturnIsTakenOverWhenItsTimeIsUp(t *testing.T) {
-	for how, end := range endings {
-		t.Run(how, func(t *testing.T) {
-			inFleet(t, func(t *testing.T, f *fleet) {
-				all := f.nodes(3, returning(time.Minute))
-				f.submit("t", 30, windlass.Spec{})
-				f.settle(30)
-				before := f.starts()
-				end(all[0])
-				f.Advance(59 * time.Second)
-				if n := f.moves(before); n != 0 {
-					t.Errorf("%d tasks moved before the time was up", n)
-				}
-				f.settle(30)
-				f.even("n01", "n02")
-				f.still(time.Hour)
-			})
-		})
-	}
+	inEndings(t, func(t *testing.T, f *fleet, end func(*windlasstest.Node)) {
+		all := f.nodes(3, returning(time.Minute))
+		f.submit("t", 30, windlass.Spec{})
+		f.settle(30)
+		before := f.starts()
+		end(all[0])
+		f.Advance(59 * time.Second)
+		if n := f.moves(before); n != 0 {
+			t.Errorf("%d tasks moved before the time was up", n)
+		}
+		f.settle(30)
+		f.even("n01", "n02")
+		f.still(time.Hour)
+	})
 }
 
 func TestPlacement_M16_ANodeThatDoesNotMeanToReturnIsTakenOverAtOnce(t *testing.T) {
