@@ -31,6 +31,8 @@ type prospect struct {
 	reason string
 	cause  GrantCause
 	from   string
+	// ended is the claim before, if this node has seen its end.
+	ended mirror.End
 	// since is when this node first saw it claimable.
 	since time.Time
 }
@@ -134,6 +136,7 @@ func (in *incarnation) claim(c *schedule.Candidate, now time.Time) {
 	in.giving.Claimed(c, t.For == in.config.Name, now)
 	c.App = &prospect{
 		task: c.App.(Task), skipped: c.Skipped, since: c.Since, reason: claimReason(c, t, in.config.Name), cause: grantCause(c, t, in.config.Name), from: t.Last,
+		ended: in.tasks.End(t.ID),
 	}
 	in.out.claims.Put(c.ID, coordinator.Wanted{
 		ID: c.ID, PropsOnly: !t.HasKey, Created: c.Created, Modified: c.Modified, Blockers: c.Blockers,
@@ -298,12 +301,12 @@ func (in *incarnation) ended(endings []coordinator.Ending, results []coordinator
 		case endings[i].Kind == coordinator.Save:
 			run.stateRevision = result.StateRevision
 			in.orderDone(run)
-			in.out.audit.stored(run, now)
-			run.since = in.node.momentOf(now)
+			in.out.audit.stored(run, endings[i].At)
+			run.since = in.node.momentOf(endings[i].At)
 			in.saved(run)
 		default:
 			in.orderDone(run)
-			if in.out.audit.ended(run, endings[i].Kind, now); result.Requeued {
+			if in.out.audit.ended(run, endings[i].Kind, endings[i].At); result.Requeued {
 				in.out.audit.requeued(run, now)
 			}
 			in.reportEnd(run, run.outcome)

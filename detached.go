@@ -252,11 +252,12 @@ func (d *detachedClaim) begin(ctx context.Context, incarnation string) error {
 	if d.record, err = statemachine.Parse(d.State); err != nil || d.record.State == statemachine.Runnable {
 		return err
 	}
+	now := time.Now()
 	d.record.State, d.record.Until, d.record.TypePaused = statemachine.Runnable, nil, false
 	if err := d.save(ctx); err != nil {
 		return err
 	}
-	d.note(ctx, statemachine.Event(statemachine.Runnable), "")
+	d.note(ctx, now, statemachine.Event(statemachine.Runnable), "")
 	return nil
 }
 
@@ -310,10 +311,11 @@ func (c *Client) FailDetached(ctx context.Context, id string, token int64, err e
 		}
 		// While it sleeps a node holds it, like any sleeping task; so the
 		// claim is given back once that is stored.
+		now := time.Now()
 		if err := d.save(ctx); err != nil {
 			return err
 		}
-		d.note(ctx, statemachine.Event(statemachine.Sleeping), "until "+d.record.Until.UTC().Format(time.RFC3339))
+		d.note(ctx, now, statemachine.Event(statemachine.Sleeping), "until "+d.record.Until.UTC().Format(time.RFC3339))
 		_ = d.giveBack(ctx) // the claim ends with its session anyway, and a second failure would count as a second error
 		return nil
 	})
@@ -473,28 +475,29 @@ func (d *detachedClaim) done(ctx context.Context) error {
 	case ended.Err != nil:
 		return ended.Err
 	case ended.Requeued:
-		d.note(ctx, statemachine.EventRequeued, "as it was queued while it ran")
+		d.note(ctx, e.At, statemachine.EventRequeued, "as it was queued while it ran")
 	default:
-		d.note(ctx, statemachine.Event(d.record.State), "")
+		d.note(ctx, e.At, statemachine.Event(d.record.State), "")
 	}
 	return nil
 }
 
 // giveBack releases the claim.
 func (d *detachedClaim) giveBack(ctx context.Context) error {
-	ended := endPatiently(ctx, d.coord, d.Ending(coordinator.Release))
+	e := d.Ending(coordinator.Release)
+	ended := endPatiently(ctx, d.coord, e)
 	if ended.Err == nil {
-		d.note(ctx, statemachine.EventReleased, "by its holder")
+		d.note(ctx, e.At, statemachine.EventReleased, "by its holder")
 	}
 	return ended.Err
 }
 
-func (d *detachedClaim) note(ctx context.Context, event statemachine.Event, detail string) {
+func (d *detachedClaim) note(ctx context.Context, at time.Time, event statemachine.Event, detail string) {
 	if event == statemachine.Event(statemachine.Failed) {
 		detail = lastError(d.record.Errors)
 	}
 	noteHistory(ctx, d.coord, d.Granted, statemachine.HistoryEntry{
-		At: time.Now().UTC(), Event: event, Node: d.owner, Detail: detail,
+		At: at.UTC(), Event: event, Node: d.owner, Detail: detail,
 	})
 }
 

@@ -198,7 +198,7 @@ func (c *Claim) token() broker.Revision { return c.fencing }
 
 // ending returns an ending of the claim to fill in.
 func (c *Claim) ending(kind coordinator.Kind) coordinator.Ending {
-	return coordinator.Ending{ID: c.id, Token: c.fencing, Created: c.created, PropsOnly: c.propsOnly, Kind: kind}
+	return coordinator.Ending{ID: c.id, Token: c.fencing, Created: c.created, PropsOnly: c.propsOnly, Kind: kind, At: time.Now()}
 }
 
 // sum returns a number for the claim, the same one that the mirror computes.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/internal/outbox"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -24,9 +25,10 @@ func (j *journal) add(r *run, at time.Time, entry statemachine.HistoryEntry) {
 	j.Add(coordinator.AuditRecord{ID: r.claim.id, History: []statemachine.HistoryEntry{entry}})
 }
 
-// claimed records that a claim was granted, and why it was made.
-func (j *journal) claimed(r *run, reason string) {
-	at, detail := r.claim.claimedAt.UTC(), reason
+// claimed records that a claim was granted, and why it was made. lost are claims before that ended
+// with their nodes: those may not have had the time to record them.
+func (j *journal) claimed(r *run, p *prospect, lost []mirror.End) {
+	at, reason, detail := r.claim.claimedAt.UTC(), p.reason, p.reason
 	switch by := r.claim.origin.by; {
 	case by == "":
 	case reason == reasonUpdated:
@@ -34,12 +36,18 @@ func (j *journal) claimed(r *run, reason string) {
 	case r.stateRevision == 0: // it may not have run yet
 		detail += ", submitted by " + by
 	}
+	var history []statemachine.HistoryEntry
+	for _, e := range append(lost, p.ended) {
+		if e.Token != 0 {
+			history = append(history, statemachine.HistoryEntry{At: e.At.UTC(), Event: statemachine.EventLost, Token: int64(e.Token), Node: e.Node, Interruption: true})
+		}
+	}
 	j.Add(coordinator.AuditRecord{
 		ID: r.claim.id, Token: r.claim.fencing, Fresh: r.stateRevision == 0,
 		Claimed: &coordinator.Record{ClaimedAt: at, Incarnation: j.incarnation, Reason: reason},
-		History: []statemachine.HistoryEntry{{
+		History: append(history, statemachine.HistoryEntry{
 			At: at, Event: statemachine.EventClaimed, Token: r.claim.Token(), Node: j.node, Detail: detail,
-		}},
+		}),
 	})
 }
 
@@ -78,8 +86,8 @@ func (j *journal) record(r *run, restarts *statemachine.Restarts) coordinator.Au
 	}
 }
 
-// stored records the state that was stored.
-func (j *journal) stored(r *run, now time.Time) {
+// stored records the state that was stored, from a time on.
+func (j *journal) stored(r *run, at time.Time) {
 	detail := ""
 	switch {
 	case r.record.State == statemachine.Sleeping && r.record.Until != nil:
@@ -89,13 +97,18 @@ func (j *journal) stored(r *run, now time.Time) {
 	case r.record.State == statemachine.Paused && r.record.TypePaused:
 		detail = "its type is paused"
 	}
-	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.Event(r.record.State), Detail: detail})
+	j.add(r, at, statemachine.HistoryEntry{Event: statemachine.Event(r.record.State), Detail: detail})
+}
+
+// lost records that a claim had ended before this node could end it, and when its handler did.
+func (j *journal) lost(r *run, cause error, at time.Time) {
+	j.add(r, at, statemachine.HistoryEntry{Event: statemachine.EventLost, Detail: cause.Error(), Interruption: r.published.started != 0})
 }
 
 // ended records how a claim ended.
-func (j *journal) ended(r *run, kind coordinator.Kind, now time.Time) {
+func (j *journal) ended(r *run, kind coordinator.Kind, at time.Time) {
 	if kind == coordinator.Done {
-		j.stored(r, now)
+		j.stored(r, at)
 		return
 	}
 	e := statemachine.HistoryEntry{Event: statemachine.EventReleased}
@@ -109,7 +122,7 @@ func (j *journal) ended(r *run, kind coordinator.Kind, now time.Time) {
 	default:
 		e.Detail = "by its handler, or before it had one"
 	}
-	j.add(r, now, e)
+	j.add(r, at, e)
 }
 
 // requeued records that a task was submitted again before its run ended.

@@ -197,7 +197,7 @@ func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 		in.events.Corrupt(in.node.space.Task(g.ID), claim.kind.Err)
 	}
 	in.reportGrant(claim, p)
-	in.out.audit.claimed(r, p.reason)
+	in.out.audit.claimed(r, p, in.deaths.Ends(g.ID))
 	if in.isDeleted(r) {
 		in.abandon(r)
 		return
@@ -495,9 +495,14 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	in.queueEnding(r)
 }
 
-// drop forgets a run whose claim is gone; nothing can be written about it.
+// drop forgets a run whose claim is gone. Only the history can still tell of it.
 func (in *incarnation) drop(r *run, cause error) {
 	in.events.Fenced(r.claim.ID(), r.claim.Token(), cause)
+	at := time.Now()
+	if r.returned != 0 && r.phase != phaseParked {
+		at = in.node.timeOf(r.returned)
+	}
+	in.out.audit.lost(r, cause, at)
 	in.reportEnd(r, OutcomeDropped)
 	in.forget(r.claim.ID())
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/windlass-go/windlass/broker"
 )
@@ -38,6 +39,9 @@ type Ending struct {
 	PropsOnly bool
 	// Kind says what to do.
 	Kind Kind
+	// At is when the owner decided that, for the history of the task: the broker may be asked
+	// later. It is not stored.
+	At time.Time
 	// For, if set, is the node that a Release is meant for. It is noted beside the
 	// task, with this session, so that other nodes leave the task to that node for a
 	// moment. If Kept is set, For is the node that holds the task and is to be back: the note
@@ -73,7 +77,7 @@ type Ending struct {
 
 // Ending returns an ending of the claim to fill in.
 func (g Granted) Ending(kind Kind) Ending {
-	return Ending{ID: g.ID, Token: g.Token, Created: g.Created, PropsOnly: g.PropsOnly, Kind: kind}
+	return Ending{ID: g.ID, Token: g.Token, Created: g.Created, PropsOnly: g.PropsOnly, Kind: kind, At: time.Now()}
 }
 
 // Ended is the outcome of one ending.

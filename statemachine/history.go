@@ -13,7 +13,7 @@ import (
 // History is the value of history/<task>: the latest events of a task. It is for
 // people; nothing is decided by it.
 type History struct {
-	// Claims counts the claims of the task. Interruptions counts the claims that ended
+	// Claims counts the claims of the task that an entry tells of. Interruptions counts the claims that ended
 	// without its handler or a command requesting it: a node died, was drained or lost
 	// its session, or the task was moved. Both include what is no longer in Entries.
 	Claims        int `json:"claims"`
@@ -37,6 +37,9 @@ type HistoryEntry struct {
 	Interruption bool `json:"interruption,omitempty"`
 	// Detail is additional text for people, at most HistoryDetailBytesMax bytes.
 	Detail string `json:"detail,omitempty"`
+	// Unseen is true for the end of a claim that no node saw: it ended at some time between the entry
+	// before and At, when the next claim showed it.
+	Unseen bool `json:"unseen,omitempty"`
 
 	unknown stored.Unknown
 }
@@ -50,9 +53,10 @@ const (
 	EventClaimed Event = "claimed"
 	// EventReleased: the node gave the claim back; the detail says why.
 	EventReleased Event = "released"
-	// EventLost: the claim ended without a record: its session expired, or the owner
-	// key was deleted. The next claim records it. It is an interruption unless the task slept
-	// or was paused.
+	// EventLost: the claim ended before its node could end it: its session expired, or the
+	// owner key was deleted. Whoever was cut off records when its handler ended, the next claim
+	// when another node saw that the claim had: with the session of a process that died up to
+	// its TTL before. It is an interruption unless the task slept or was paused.
 	EventLost Event = "lost"
 	// EventCommand: a command to the task was handled; the detail says which.
 	EventCommand Event = "command"
@@ -126,8 +130,8 @@ func (e Event) endsClaim() bool {
 // Add adds entries. It can be repeated: entries that are present already, or older than
 // all that is kept, are not added, so an attempt whose outcome is unknown can be
 // repeated. Nodes write their entries a little later, and so not in order: Add inserts
-// an entry at its claim. The late entry of a claim's end replaces the assumption that
-// the claim was lost.
+// an entry at its claim. The late entry of a claim's end replaces what others have told of
+// it: that it was lost. Of several that say so the earliest is true, as each was sure then.
 func (h *History) Add(entries ...HistoryEntry) {
 	for _, e := range entries {
 		e.Detail = cut(e.Detail, HistoryDetailBytesMax)
@@ -156,16 +160,22 @@ func (h *History) forgotten(e HistoryEntry) bool {
 }
 
 func (h *History) add(e HistoryEntry) {
-	if e.Event == EventClaimed {
-		h.Claims++
-	}
+	first := e.Node != "" && !slices.ContainsFunc(h.Entries, func(o HistoryEntry) bool { return o.Node != "" && o.Token == e.Token })
 	if e.Event.endsClaim() {
-		if i := slices.IndexFunc(h.Entries, func(o HistoryEntry) bool { return o.Event == EventLost && o.Token == e.Token }); i >= 0 {
-			if h.Entries[i].Interruption {
-				h.Interruptions--
+		if i := h.end(e.Token); i >= 0 && h.Entries[i].Event != EventLost {
+			if e.Event == EventLost {
+				return
 			}
+		} else if i >= 0 {
+			if e.Event == EventLost && !e.At.Before(h.Entries[i].At) {
+				return
+			}
+			h.interrupted(i, false)
 			h.Entries = slices.Delete(h.Entries, i, i+1)
 		}
+	}
+	if first {
+		h.Claims++
 	}
 	if e.Interruption {
 		h.Interruptions++
@@ -175,6 +185,17 @@ func (h *History) add(e HistoryEntry) {
 		at--
 	}
 	h.Entries = slices.Insert(h.Entries, at, e)
+}
+
+// interrupted says of an entry whether it is an interruption.
+func (h *History) interrupted(i int, yes bool) {
+	switch e := &h.Entries[i]; {
+	case yes && !e.Interruption:
+		h.Interruptions++
+	case !yes && e.Interruption:
+		h.Interruptions--
+	}
+	h.Entries[i].Interruption = yes
 }
 
 // precedes reports whether an entry belongs before one that was there before. A node ends its
@@ -191,23 +212,24 @@ func (e HistoryEntry) precedes(o HistoryEntry) bool {
 	return false
 }
 
-// concludeLost adds the missing end of each claim that another claim follows.
+// concludeLost adds the missing end of each claim that another claim follows, and says of those that
+// were lost whether they were interrupted.
 func (h *History) concludeLost() {
 	for i := len(h.Entries) - 1; i > 0; i-- {
 		last, next := h.Entries[i-1], h.Entries[i]
-		if last.Token == next.Token || h.hasEnd(last.Token) {
-			continue
-		}
-		lost := HistoryEntry{At: next.At, Event: EventLost, Node: last.Node, Token: last.Token, Interruption: h.ranLast(i)}
-		h.Entries = slices.Insert(h.Entries, i, lost)
-		if lost.Interruption {
-			h.Interruptions++
+		switch {
+		case next.Event == EventLost && last.Token == next.Token:
+			h.interrupted(i, h.ranLast(i))
+		case last.Token != next.Token && h.end(last.Token) < 0:
+			h.Entries = slices.Insert(h.Entries, i, HistoryEntry{At: next.At, Event: EventLost, Node: last.Node, Token: last.Token, Unseen: true, Detail: "no node saw when: by now at the latest"})
+			h.interrupted(i, h.ranLast(i))
 		}
 	}
 }
 
-func (h *History) hasEnd(token int64) bool {
-	return slices.ContainsFunc(h.Entries, func(e HistoryEntry) bool { return e.Token == token && e.Event.endsClaim() })
+// end returns the index of the entry with which a claim ends, -1 if there is none.
+func (h *History) end(token int64) int {
+	return slices.IndexFunc(h.Entries, func(e HistoryEntry) bool { return e.Token == token && e.Event.endsClaim() })
 }
 
 // ranLast reports whether the claim that the first n entries end with may have had its

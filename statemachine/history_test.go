@@ -140,6 +140,53 @@ func TestHistory_M55_WhatIsDoneToATaskThatHasEndedFollowsItsEnd(t *testing.T) {
 	wantHistory(t, h, "1claimed 1command 1failed", 1, 0)
 }
 
+// Several may tell that a claim was lost: its node when its handler ended, others when they saw its
+// session end, and the next claim when it found nothing else. The first of these was sure already.
+func TestHistory_M55_ALostClaimEndedWhenSomebodyKnewItFirst(t *testing.T) {
+	lost := func(second int) HistoryEntry { return entry(1, second, EventLost) }
+	tells := []HistoryEntry{entry(1, 1, EventClaimed), lost(20), lost(10), lost(15), entry(2, 30, EventClaimed)}
+	var each func(h History, left []HistoryEntry)
+	each = func(h History, left []HistoryEntry) {
+		if len(left) == 0 {
+			wantHistory(t, h, "1claimed 1lost 2claimed", 2, 1)
+			if e := h.Entries[1]; e.At.Unix() != 10 || e.Unseen {
+				t.Fatalf("it was lost at %v, unseen: %v", e.At.Unix(), e.Unseen)
+			}
+			return
+		}
+		for i, e := range left {
+			next := h
+			next.Entries = slices.Clone(h.Entries)
+			next.Add(e)
+			next.Add(e) // an attempt whose outcome was unknown
+			each(next, slices.Delete(slices.Clone(left), i, i+1))
+		}
+	}
+	each(History{}, tells)
+	var h History
+	h.Add(entry(1, 1, EventClaimed), entry(2, 30, EventClaimed))
+	if e := h.Entries[1]; !e.Unseen || e.At.Unix() != 30 || e.Detail == "" {
+		t.Errorf("what nobody saw end is told as %+v", e)
+	}
+	h.Add(entry(1, 5, EventReleased), lost(4)) // it is known how it ended
+	wantHistory(t, h, "1claimed 1released 2claimed", 2, 0)
+}
+
+// A node may die before it has recorded its claim; what it did with the task in it may be known later.
+func TestHistory_M55_AClaimThatOnlyItsEndTellsOfCounts(t *testing.T) {
+	var h History
+	lost := entry(1, 10, EventLost)
+	lost.Interruption = true
+	h.Add(lost, entry(2, 30, EventClaimed))
+	wantHistory(t, h, "1lost 2claimed", 2, 1)
+	h.Add(lost, entry(1, 1, EventClaimed))
+	wantHistory(t, h, "1claimed 1lost 2claimed", 2, 1)
+	h.Add(entry(1, 5, Event(Sleeping)))
+	wantHistory(t, h, "1claimed 1sleeping 1lost 2claimed", 2, 0)
+	h.Add(HistoryEntry{At: time.Unix(40, 0), Event: Event(Killed), Token: 3}) // by a client, for which nobody worked
+	wantHistory(t, h, "1claimed 1sleeping 1lost 2claimed 2lost 3killed", 2, 1)
+}
+
 func TestHistory_IsLimited(t *testing.T) {
 	var h History
 	for i := range 100 {

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"hash/maphash"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/depend"
@@ -124,6 +126,8 @@ type Tasks struct {
 	// who held the task last, by that node.
 	handovers map[string]handover
 	kept      map[string]int
+	// ends has how the last claims ended of tasks that nobody holds.
+	ends map[string]End
 	// sums is the result of Sums.
 	sums Sums
 	// names caches the name in an owner key by its value: there are few names and many
@@ -171,6 +175,15 @@ type Ended struct {
 	At broker.Revision
 }
 
+// End is the end of a claim that somebody has seen.
+type End struct {
+	// Node held the task under the token.
+	Node  string
+	Token broker.Revision
+	// At is when it was seen.
+	At time.Time
+}
+
 // Sums summarize a copy, for comparison with the expected contents without looking at
 // every task.
 type Sums struct {
@@ -195,7 +208,7 @@ func ClaimSum(id string, created, token broker.Revision) uint64 {
 // NewTasks returns an empty copy.
 func NewTasks(space keys.Space, keep Keep) *Tasks {
 	return &Tasks{space: space, keep: keep, tasks: map[string]*Task{}, owned: map[string]int{}, below: map[string]int{},
-		failedAt: map[string]broker.Revision{}, handovers: map[string]handover{}, kept: map[string]int{}, names: map[string]string{}}
+		failedAt: map[string]broker.Revision{}, handovers: map[string]handover{}, kept: map[string]int{}, ends: map[string]End{}, names: map[string]string{}}
 }
 
 // Strip drops the values that the copy does not keep; for Source.
@@ -242,6 +255,10 @@ func (m *Tasks) Remnants() iter.Seq[*Task] {
 		}
 	}
 }
+
+// End returns the end of the last claim of a task, if a watch has shown that and nobody holds the
+// task since; otherwise a claim without a token.
+func (m *Tasks) End(id string) End { return m.ends[id] }
 
 // Sums returns the summary of the copy.
 func (m *Tasks) Sums() Sums { return m.sums }
@@ -290,6 +307,7 @@ func (m *Tasks) Reset(snapshot *Snapshot) []string {
 	m.tasks, m.owned, m.failedAt, m.handovers = next.tasks, next.owned, next.failedAt, next.handovers
 	m.sums, m.names, m.below, m.kept = next.sums, next.names, next.below, next.kept
 	m.revision = snapshot.Revision
+	maps.DeleteFunc(m.ends, func(id string, _ End) bool { t := m.tasks[id]; return t == nil || t.Owned() })
 	var changed []string
 	known := 0
 	for id, now := range m.tasks {
@@ -368,6 +386,7 @@ func (m *Tasks) event(e broker.Event) (id string, ok bool) {
 	}
 	if !t.Exists() && !t.Owned() && !m.HasNote(t.ID) && t.Failed == NotFailed {
 		delete(m.tasks, p.Name)
+		delete(m.ends, p.Name)
 	}
 	return p.Name, true
 }
@@ -424,12 +443,14 @@ func (m *Tasks) set(t *Task, kind keys.Kind, e broker.Event) {
 	case keys.Owner:
 		if t.Owned() {
 			t.Last = t.Owner
+			m.ends[t.ID] = End{Node: t.Owner, Token: t.Token, At: time.Now()}
 			if e.Deleted && m.keep.Ended != nil {
 				m.keep.Ended(Ended{Task: t.ID, Token: t.Token, Session: t.Session, At: e.KV.Modified})
 			}
 		}
 		t.Owner, t.Token, t.Session = "", 0, 0
 		if !e.Deleted {
+			delete(m.ends, t.ID)
 			t.Owner, t.Token, t.Session = m.ownerName(e.KV.Value), e.KV.Created, e.KV.Session
 		}
 	case keys.Failed:

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Series, continued, rates } from "./series";
+import { Series, continued, rates, withGaps } from "./series";
 
 test("a series has the latest samples in its steps", () => {
   const s = new Series(["a"], 10_000, 6);
@@ -24,6 +24,12 @@ test("a series begins with what the server has sampled, by the clock of this mac
 test("a total goes on from that of the server", () => {
   expect(continued([10, 40, 50], 7)).toEqual([-33, -3, 7]);
   expect(continued([], 7)).toEqual([]);
+});
+
+test("where samples are missing there is nothing", () => {
+  expect(withGaps([[0, 10, 20, 60, 70], [5, 5, 5, 9, 9]], 10_000)).toEqual([[0, 10, 20, 40, 60, 70], [5, 5, 5, null, 9, 9]]);
+  expect(withGaps([[0, 20], [1, 2]], 10_000)).toEqual([[0, 20], [1, 2]]);
+  expect(withGaps([], 10_000)).toEqual([]);
 });
 
 test("rates are per second, and none without a time between", () => {

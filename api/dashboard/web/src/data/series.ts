@@ -42,6 +42,21 @@ export function continued(totals: number[], now: number): number[] {
   return totals.map((total) => total - last + now);
 }
 
+/** Data of a chart, times and then the values of each line, with nothing where samples are missing. */
+export function withGaps(data: readonly number[][], step: number): (number | null)[][] {
+  const [times = []] = data;
+  const shown: (number | null)[][] = data.map(() => []);
+  times.forEach((t, i) => {
+    const before = times[i - 1] ?? t;
+    if ((t - before) * 1000 > gapFrom * step) shown.forEach((list, n) => list.push(n === 0 ? (before + t) / 2 : null));
+    shown.forEach((list, n) => list.push(data[n]?.[i] ?? null));
+  });
+  return shown;
+}
+
+/** From how many steps between two samples on some are missing: one may be late. */
+const gapFrom = 2.5;
+
 /** Changes per second between neighbouring samples of a total that only rises. */
 export function rates(times: number[], totals: number[]): number[] {
   return totals.map((total, i) => {

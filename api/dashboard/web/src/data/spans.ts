@@ -11,6 +11,8 @@ export interface Span {
   status: Status;
   /** It goes on. */
   open: boolean;
+  /** It was so at its beginning, and nobody saw for how long. */
+  unseen: boolean;
 }
 
 const states = new Set<string>(["sleeping", "paused", "fault", "completed", "failed", "killed"]);
@@ -23,14 +25,14 @@ export function spansOf(entries: readonly HistoryEntry[], now: number): Span[] {
   let token = 0;
   let status: Status = "pending";
   let from: number | undefined;
-  const close = (to: number, open: boolean): void => {
-    if (from !== undefined && (to > from || open)) spans.push({ from, to: Math.max(from, to), node, token, status, open });
+  const close = (to: number, open: boolean, unseen = false): void => {
+    if (from !== undefined && (to > from || open)) spans.push({ from, to: Math.max(from, to), node, token, status, open, unseen });
   };
   for (const e of [...entries].sort((a, b) => Date.parse(a.at) - Date.parse(b.at))) {
     const at = Date.parse(e.at);
     if (Number.isNaN(at)) continue;
     if (e.event === "command") continue;
-    close(at, false);
+    close(at, false, e.unseen ?? false);
     from = at;
     if (e.event === "claimed") {
       node = e.node ?? "";

@@ -90,6 +90,8 @@ export interface HistoryEntry {
   token?: number;
   interruption?: boolean;
   detail?: string;
+  /** Nobody saw when the claim ended: at the time of the entry at the latest. */
+  unseen?: boolean;
 }
 
 export interface History {

@@ -131,7 +131,7 @@ function Statuses(): JSX.Element {
   }, [sampled.value, wholeDay.value]);
   return (
     <Card title="Tasks by status" aside={<Span />}>
-      <Chart lines={areas.map((s) => ({ label: s, color: `--s-${s}` }))} data={data} stacked height={180} least={4} format={(v) => number(v)} />
+      <Chart lines={areas.map((s) => ({ label: s, color: `--s-${s}` }))} data={data} step={shown().step} stacked height={180} least={4} format={(v) => number(v)} />
       <ul class="legend">{areas.map((s) => <li key={s} class={`s-${s}`}><StatusIcon status={s} /> {s} <b>{number(store.counts[s])}</b></li>)}</ul>
     </Card>
   );
@@ -145,7 +145,7 @@ function Claims(): JSX.Element {
   const now = (i: number): string => (data[i]?.at(-1) ?? 0).toFixed(1);
   return (
     <Card title="Claims and moves per second" aside={<span class="muted">{number(store.claims)} claims, {number(store.moves)} moves so far</span>}>
-      <Chart lines={[{ label: "claims", color: "--s-running" }, { label: "moves", color: "--s-paused" }]} data={data} stacked={false} height={120} least={2} format={(v) => number(v)} />
+      <Chart lines={[{ label: "claims", color: "--s-running" }, { label: "moves", color: "--s-paused" }]} data={data} step={shown().step} stacked={false} height={120} least={2} format={(v) => number(v)} />
       <ul class="legend"><li class="s-running"><i class="line" /> claims <b>{now(1)}</b></li><li class="s-paused"><i class="line" /> moves to another node <b>{now(2)}</b></li></ul>
     </Card>
   );

@@ -215,8 +215,8 @@ function Timeline({ history }: { history: History }): JSX.Element {
       {spans.length > 0 && (
         <svg class="spans" viewBox="0 0 1000 22" preserveAspectRatio="none" aria-hidden="true">
           {spans.map((s) => (
-            <rect key={s.from} class={`s-${s.status}`} x={((s.from - first) / whole) * 1000} width={Math.max(3, ((s.to - s.from) / whole) * 1000 - 1)} y="0" height="22" rx="2" fill="currentColor" opacity={s.node ? 1 : 0.35}>
-              <title>{`${s.status}${s.node ? ` on ${s.node}` : ""} for ${duration(s.to - s.from)}`}</title>
+            <rect key={s.from} class={`s-${s.status}`} x={((s.from - first) / whole) * 1000} width={Math.max(3, ((s.to - s.from) / whole) * 1000 - 1)} y="0" height="22" rx="2" fill="currentColor" opacity={s.node && !s.unseen ? 1 : 0.35}>
+              <title>{`${s.status}${s.node ? ` on ${s.node}` : ""} for ${s.unseen ? "an unknown part of " : ""}${duration(s.to - s.from)}`}</title>
             </rect>
           ))}
         </svg>

@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
+import { withGaps } from "../data/series";
 import { scheme } from "./theme";
 
 /** One line or area of a chart; its colour is a variable of the style sheet. */
@@ -14,8 +15,10 @@ export interface Line {
  * times and then the values of each line. The numbers stand in the legend beside it,
  * so it is hidden from readers of the screen.
  */
-export function Chart({ lines, data, stacked, height, format, least }: {
-  lines: Line[]; data: number[][]; stacked: boolean; height: number; format: (value: number) => string;
+export function Chart({ lines, data, step, stacked, height, format, least }: {
+  lines: Line[]; data: number[][];
+  /** The milliseconds between two samples; where more are missing the lines are broken. */
+  step: number; stacked: boolean; height: number; format: (value: number) => string;
   /** The top of the scale when the values are smaller. */
   least: number;
 }): JSX.Element {
@@ -25,7 +28,7 @@ export function Chart({ lines, data, stacked, height, format, least }: {
   useEffect(() => {
     const element = box.current;
     if (!element) return undefined;
-    const made = new uPlot(options(lines, stacked, element.clientWidth, height, least, format), shaped(data, stacked) as uPlot.AlignedData, element);
+    const made = new uPlot(options(lines, stacked, element.clientWidth, height, least, format), shaped(data, step, stacked) as uPlot.AlignedData, element);
     plot.current = made;
     const observer = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
     observer.observe(element);
@@ -35,7 +38,7 @@ export function Chart({ lines, data, stacked, height, format, least }: {
       plot.current = null;
     };
   }, [key]);
-  useEffect(() => plot.current?.setData(shaped(data, stacked) as uPlot.AlignedData), [data]);
+  useEffect(() => plot.current?.setData(shaped(data, step, stacked) as uPlot.AlignedData), [data]);
   return <div class="chart" ref={box} aria-hidden="true" />;
 }
 
@@ -44,13 +47,14 @@ const toSecond = uPlot.fmtDate("{HH}:{mm}:{ss}");
 const toMinute = uPlot.fmtDate("{HH}:{mm}");
 
 /** Stacked data, the topmost line first, so that lower areas are drawn over it. */
-function shaped(data: number[][], stacked: boolean): number[][] {
-  const [times = [], ...values] = data;
-  if (!stacked) return data;
-  const sums: number[][] = [];
-  let below: number[] = times.map(() => 0);
+function shaped(data: number[][], step: number, stacked: boolean): (number | null)[][] {
+  const whole = withGaps(data, step);
+  const [times = [], ...values] = whole;
+  if (!stacked) return whole;
+  const sums: (number | null)[][] = [];
+  let below: (number | null)[] = times.map(() => 0);
   for (const list of values) {
-    below = list.map((v, i) => v + (below[i] ?? 0));
+    below = list.map((v, i) => (v === null ? null : v + (below[i] ?? 0)));
     sums.unshift(below);
   }
   return [times, ...sums];
