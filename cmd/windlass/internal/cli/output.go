@@ -35,16 +35,37 @@ func (t *table) addTime(name string, at *time.Time) {
 	}
 }
 
-// addErrors adds the errors of a task, each with all of its lines.
+// addErrors adds the errors of a task, each with all of its lines. Of those in a row that begin with
+// the same line only the last is shown.
 func (t *table) addErrors(errs []statemachine.ErrorEntry) {
-	for _, e := range errs {
+	var since time.Time
+	times := 0
+	for i, e := range errs {
 		first, rest, more := strings.Cut(strings.ReplaceAll(e.Error, "\t", "  "), "\n")
+		if i+1 < len(errs) && beginAlike(e.Error, errs[i+1].Error) {
+			if times == 0 {
+				since = e.Timestamp
+			}
+			times++
+			continue
+		}
 		t.add("Error", e.Timestamp.Format(time.RFC3339)+" "+first)
 		for line := ""; more; {
 			line, rest, more = strings.Cut(rest, "\n")
 			t.add("", line)
 		}
+		if times > 0 {
+			t.add("", fmt.Sprintf("(and %d before that begin the same, since %s)", times, since.Format(time.RFC3339)))
+			times = 0
+		}
 	}
+}
+
+// beginAlike reports whether two texts have the same first line.
+func beginAlike(a, b string) bool {
+	first, _, _ := strings.Cut(a, "\n")
+	second, _, _ := strings.Cut(b, "\n")
+	return first == second
 }
 
 // rowsOf makes a row of each item.

@@ -76,3 +76,28 @@ Error  2026-01-02T03:04:05Z no
 		t.Errorf("%s", got)
 	}
 }
+
+// A task that fails in the same way again and again shows that once, with the latest stack.
+func TestTable_ErrorsThatBeginTheSameAreShownOnce(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var errs []statemachine.ErrorEntry
+	for i, text := range []string{"no", "panic: x\n  one", "panic: x\n  two", "panic: x\n  three", "no"} {
+		errs = append(errs, statemachine.ErrorEntry{Timestamp: at.Add(time.Duration(i) * time.Minute), Error: text})
+	}
+	var shown table
+	shown.addErrors(errs)
+	var out bytes.Buffer
+	if err := shown.write(&out); err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+Error  2026-01-02T03:04:05Z no
+Error  2026-01-02T03:07:05Z panic: x
+         three
+       (and 2 before that begin the same, since 2026-01-02T03:05:05Z)
+Error  2026-01-02T03:08:05Z no
+`
+	if got := "\n" + out.String(); got != want {
+		t.Errorf("%s", got)
+	}
+}
