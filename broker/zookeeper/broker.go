@@ -94,6 +94,7 @@ func Open(ctx context.Context, config Config) (*Broker, error) {
 	b.setLink(l, nil)
 	b.tasks.Go(func() { b.keepLinked(l) })
 	b.tasks.Go(b.sweep)
+	b.tasks.Go(b.endSilent)
 	return b, nil
 }
 

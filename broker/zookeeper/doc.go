@@ -30,7 +30,9 @@
 //     that happened meanwhile are applied to the result.
 //   - A session is renewed by a write. A grant returns the timeout less half a tick and
 //     less a ping interval. A renewal returns what is left of it since the last renewal
-//     that the leader must have received; see Config.TickTime.
+//     that the leader must have received, and no more than the grant; see
+//     Config.TickTime. Brokers with sessions end others' that they have not seen renewed
+//     for that long. A server does so later.
 //
 // # What is not guaranteed
 //

@@ -33,6 +33,8 @@ const (
 type link struct {
 	conn *wire.Conn
 	feed *feed
+	// sights are what it shows of the sessions.
+	sights *sights
 	// timeout limits do.
 	timeout time.Duration
 }
@@ -86,9 +88,15 @@ func (b *Broker) dialRound(ctx context.Context, change func(*wire.Config)) (*wir
 // openLink tries each server once. The link is connected and watches, and its chroot is
 // laid out.
 func (b *Broker) openLink(ctx context.Context) (*link, error) {
-	f := newFeed(b)
+	f, seen := newFeed(b), &sights{of: map[string]heard{}}
 	conn, err := b.dialRound(ctx, func(c *wire.Config) {
-		c.Timeout, c.Events = linkTimeout, f.event
+		c.Timeout = linkTimeout
+		c.Events = func(e wire.Event) {
+			if b.layout.isSession(e.Path) {
+				seen.take(e, b.now())
+			}
+			f.event(e)
+		}
 		c.Replied = func(zxid int64) {
 			b.saw(zxid)
 			f.mark(zxid)
@@ -100,7 +108,7 @@ func (b *Broker) openLink(ctx context.Context) (*link, error) {
 	if granted := int64(conn.Timeout()); granted > int64(linkTimeout) && granted > b.leastTimeout.Load() {
 		b.leastTimeout.Store(granted) // no other connection is opened meanwhile
 	}
-	l := &link{conn: conn, feed: f, timeout: b.config.RequestTimeout}
+	l := &link{conn: conn, feed: f, sights: seen, timeout: b.config.RequestTimeout}
 	if err := b.begin(ctx, l); err != nil {
 		conn.Close()
 		return nil, err

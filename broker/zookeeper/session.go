@@ -36,6 +36,8 @@ type session struct {
 	mu       sync.Mutex
 	conn     *wire.Conn
 	password []byte
+	// granted is the TTL that others know, by which they end it. It does not change.
+	granted time.Duration
 
 	timing sync.Mutex // guards the fields below
 	// timeout is first the requested and then the granted one. It is written under
@@ -121,7 +123,7 @@ func (b *Broker) Grant(ctx context.Context, _ string, ttl time.Duration) (broker
 		s.disconnect()
 		return broker.Session{}, b.readOnly(ctx, "grant", "", err) // what was granted expires
 	}
-	if b.ttl(s.timeout) <= 0 {
+	if s.granted <= 0 {
 		s.disconnect()
 		return broker.Session{}, broker.NewError("grant", "", broker.ErrInvalid,
 			fmt.Errorf("the servers grant %v, of which nothing is left with a tick time of %v (Config.TickTime)", s.timeout, b.tick()))
@@ -129,7 +131,7 @@ func (b *Broker) Grant(ctx context.Context, _ string, ttl time.Duration) (broker
 	b.mu.Lock()
 	b.sessions[s.id] = s
 	b.mu.Unlock()
-	return broker.Session{ID: s.id, TTL: b.ttl(s.timeout)}, nil
+	return broker.Session{ID: s.id, TTL: s.granted}, nil
 }
 
 // grant connects with a new session and creates the znode that renewals write. Its data is
@@ -141,15 +143,43 @@ func (s *session) grant(ctx context.Context) error {
 		return err
 	}
 	s.id, s.password = broker.SessionID(s.conn.Session()), s.conn.Password()
+	s.granted = s.broker.ttl(s.timeout).Truncate(time.Millisecond)
 	reply, err := s.conn.Do(ctx, wire.Single(wire.Create(s.broker.layout.session(s.id), s.data(), wire.Ephemeral, s.broker.config.sessionACLs())))
 	s.written = reply.Zxid // without timing, because nobody else knows the session yet
 	return err
 }
 
-// data returns the data of the session's znode: the timeout in milliseconds, which is
-// requested again when the session is resumed, and the password.
+// sessionData is the data of a session's znode: the timeout, which is requested again when the
+// session is resumed, the TTL that was granted, and the password.
+type sessionData struct {
+	timeout, ttl time.Duration
+	password     []byte
+}
+
+// sessionDataVersion begins the data.
+const sessionDataVersion = 1
+
+func (d sessionData) encode() []byte {
+	data := []byte{sessionDataVersion}
+	for _, v := range []time.Duration{d.timeout, d.ttl} {
+		data = binary.BigEndian.AppendUint64(data, uint64(v.Milliseconds()))
+	}
+	return append(data, d.password...)
+}
+
+func parseSessionData(data []byte) (d sessionData, ok bool) {
+	if len(data) < 17 || data[0] != sessionDataVersion {
+		return d, false
+	}
+	at := func(i int) time.Duration {
+		return time.Duration(binary.BigEndian.Uint64(data[i:])) * time.Millisecond
+	}
+	return sessionData{timeout: at(1), ttl: at(9), password: data[17:]}, true
+}
+
+// data returns the data of the session's znode. The caller holds mu.
 func (s *session) data() []byte {
-	return append(binary.BigEndian.AppendUint64(nil, uint64(s.timeout.Milliseconds())), s.password...)
+	return sessionData{timeout: s.timeout, ttl: s.granted, password: s.password}.encode()
 }
 
 // connect starts or resumes the session on a new connection. The caller holds mu.
@@ -249,11 +279,14 @@ func (b *Broker) elsewhere(ctx context.Context, id broker.SessionID) (*session, 
 	switch {
 	case err != nil:
 		return nil, err
-	case !z.there || z.stat.EphemeralOwner != int64(id) || len(z.data) < 8:
+	case !z.there || z.stat.EphemeralOwner != int64(id):
 		return nil, wire.ErrExpired
 	}
-	timeout := time.Duration(binary.BigEndian.Uint64(z.data)) * time.Millisecond
-	return &session{broker: b, id: id, password: z.data[8:], timeout: min(timeout, b.timeoutFor(sessionTTLMax))}, nil
+	s := b.sessionOf(z)
+	if s == nil {
+		return nil, wire.ErrExpired
+	}
+	return s, nil
 }
 
 // KeepAlive implements broker.Broker. A renewal is a write: the answer to a ping only
@@ -286,7 +319,7 @@ func (b *Broker) renew(ctx context.Context, id broker.SessionID) (time.Duration,
 		reply, err := conn.Do(ctx, wire.Single(wire.SetData(b.layout.session(id), data, wire.AnyVersion)))
 		switch {
 		case err == nil:
-			ttl := s.ttl(sent)
+			ttl := min(s.ttl(sent), s.granted) // by which others end it
 			s.renewed(sent, reply.Zxid)
 			return ttl, nil
 		case ignore(err, wire.CodeNoNode) == nil:
