@@ -231,20 +231,13 @@ func (c *sessionRun) join(ctx context.Context) error {
 				c.events.Error(fmt.Errorf("%w: candidate %q, session %x; waiting until it is gone", ErrNameTaken, c.member.config.Candidate, kv.Session))
 			}
 			holder = kv.Created
-			if err := c.awaitGone(ctx, *kv, r.Revision+1); err != nil {
+			_, err := c.watchKey(ctx, kv.Key, r.Revision+1, func(event broker.Event) bool { return isOver(*kv, event) })
+			if err != nil {
 				c.failed(ctx, err, &c.watching)
 			}
 		}
 	}
 	return context.Cause(ctx)
-}
-
-// awaitGone is watchKey until an entry is deleted or replaced.
-func (c *sessionRun) awaitGone(ctx context.Context, entry broker.KV, from broker.Revision) error {
-	_, err := c.watchKey(ctx, entry.Key, from, func(event broker.Event) bool {
-		return event.Deleted || event.KV.Created != entry.Created
-	})
-	return err
 }
 
 // lookEvery is about how often a candidate checks its place without an event, in case a
@@ -253,24 +246,30 @@ const lookEvery = 2 * time.Minute
 
 // watchKey watches one key until an event for which is returns true, and returns that; or
 // until it is time to check, the watch fails or ctx ends.
-func (c *sessionRun) watchKey(ctx context.Context, key string, from broker.Revision, is func(broker.Event) bool) (found *broker.Event, err error) {
+func (c *sessionRun) watchKey(ctx context.Context, key string, from broker.Revision, is func(broker.Event) bool) (*broker.Event, error) {
+	event, err := watchKey(ctx, c.broker, key, from, is)
+	if err == nil || ctx.Err() != nil {
+		c.watching.Reset()
+	}
+	return event, err
+}
+
+func watchKey(ctx context.Context, b broker.Broker, key string, from broker.Revision, is func(broker.Event) bool) (*broker.Event, error) {
 	// Not a deadline: the broker would know it, and could return it as an error before it
 	// has passed here.
 	watched, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer time.AfterFunc(lookEvery/2+rand.N(lookEvery), cancel).Stop()
-	for batch, err := range c.broker.Watch(watched, key, from) {
+	for batch, err := range b.Watch(watched, key, from) {
 		if err != nil && watched.Err() == nil {
 			return nil, err
 		}
 		for _, event := range batch.Events {
 			if event.KV.Key == key && is(event) {
-				c.watching.Reset()
 				return &event, nil
 			}
 		}
 	}
-	c.watching.Reset()
 	return nil, ctx.Err()
 }
 

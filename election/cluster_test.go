@@ -411,3 +411,15 @@ func (n *node) watches() string {
 	}
 	return candidateOf(n.counts.watched[len(n.counts.watched)-1])
 }
+
+// follows returns the candidate whose entry was watched last, besides its own.
+func (n *node) follows() string {
+	n.counts.mu.Lock()
+	defer n.counts.mu.Unlock()
+	for _, key := range slices.Backward(n.counts.watched) {
+		if name := candidateOf(key); name != n.config.Candidate {
+			return name
+		}
+	}
+	return ""
+}

@@ -112,10 +112,12 @@ func TestElection_L03_TheEarliestEntryLeadsAndLivesWithItsSession(t *testing.T) 
 		if got := infos[0].Candidates[0].Session; got != z.session().ID() {
 			c.Errorf("the entry lives with session %x, not with %x", got, z.session().ID())
 		}
-		kv, err := c.broker.Get(c.Context(), "/test/elections/e/z")
-		c.check(err)
-		if string(kv.Value) != "z" {
-			c.Errorf("the entry says %q, want the candidate's name and nothing else", kv.Value)
+		for name, want := range map[string]string{"a": "a", "z": `{"candidate":"z","leads":true}`} {
+			kv, err := c.broker.Get(c.Context(), "/test/elections/e/"+name)
+			c.check(err)
+			if string(kv.Value) != want {
+				c.Errorf("the entry of %s says %q, want %q", name, kv.Value, want)
+			}
 		}
 	})
 }
@@ -134,8 +136,8 @@ func TestElection_L04_AFollowerIgnoresARefresh(t *testing.T) {
 		if n := bar.counts.calls.Load() - before; n != 0 {
 			c.Errorf("the follower made %d calls", n)
 		}
-		if bar.watches() != "foo" || foo.watches() != "foo" {
-			c.Errorf("bar watches %q, foo watches %q", bar.watches(), foo.watches())
+		if bar.follows() != "foo" || foo.watches() != "foo" {
+			c.Errorf("bar watches %q, foo watches %q", bar.follows(), foo.watches())
 		}
 	})
 }
@@ -286,13 +288,13 @@ func TestElection_L10_FooBarAndQuux(t *testing.T) {
 		foo, bar, quux := c.member("foo"), c.member("bar"), c.member("quux")
 		ef, eb, eq := foo.join("e"), bar.join("e"), quux.join("e")
 		c.happened("foo elected", "foo leader foo", "bar leader foo", "quux leader foo")
-		if bar.watches() != "foo" || quux.watches() != "bar" {
-			c.Errorf("bar watches %q, quux watches %q", bar.watches(), quux.watches())
+		if bar.follows() != "foo" || quux.follows() != "bar" {
+			c.Errorf("bar watches %q, quux watches %q", bar.follows(), quux.follows())
 		}
 		c.check(eb.Stop(c.Context()))
 		c.sleep(time.Second)
-		if quux.watches() != "foo" {
-			c.Errorf("quux watches %q", quux.watches())
+		if quux.follows() != "foo" {
+			c.Errorf("quux watches %q", quux.follows())
 		}
 		c.happened()
 		c.check(ef.Stop(c.Context()))
@@ -302,7 +304,8 @@ func TestElection_L10_FooBarAndQuux(t *testing.T) {
 	})
 }
 
-func TestElection_AChangeOfLeaderWakesOneOfAThousand(t *testing.T) {
+// One of a thousand leads, and the one behind it is told that it is next.
+func TestElection_AChangeOfLeaderWakesTwoOfAThousand(t *testing.T) {
 	inCluster(t, func(c *cluster) {
 		var nodes []*node
 		var elections []*Election
@@ -331,8 +334,8 @@ func TestElection_AChangeOfLeaderWakesOneOfAThousand(t *testing.T) {
 			c.settle()
 			c.wantLeader(elections[i+1], true)
 			callsNow, wokenNow := total()
-			// The deletion; a read or two, and the watch of the own entry.
-			if callsNow-calls > 4 || wokenNow-woken != 1 {
+			// The deletion; the note that the next one leads, the watch of its entry, and two of who is told.
+			if callsNow-calls > 5 || wokenNow-woken != 2 {
 				c.Errorf("a change of leader cost %d calls and woke %d", callsNow-calls, wokenNow-woken)
 			}
 		}
@@ -393,10 +396,10 @@ func (r *resigning) Commit(ctx context.Context, txns ...broker.Txn) []broker.Res
 
 func TestResigning_ANameThatLooksLikeARequestIsNone(t *testing.T) {
 	name := `{"resign":true}`
-	if isResigning(broker.KV{Key: "/test/elections/e/" + name, Value: []byte(name)}) {
+	if noteOf(broker.KV{Key: "/test/elections/e/" + name, Value: []byte(name)}).Resign {
 		t.Error("a candidate's name is taken for a request")
 	}
-	if !isResigning(broker.KV{Key: "/test/elections/e/" + name, Value: resignValue(name)}) {
+	if !noteOf(broker.KV{Key: "/test/elections/e/" + name, Value: note{Candidate: name, Resign: true}.encode()}).Resign {
 		t.Error("a request is not taken for one")
 	}
 }

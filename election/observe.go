@@ -16,26 +16,30 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// resignation is the value of an entry whose candidate is asked to give up. Other
-// entries have only the candidate's name.
-type resignation struct {
+// note is the value of an entry whose candidate leads, or is asked to give up. Other entries
+// have only the candidate's name.
+type note struct {
 	Candidate string `json:"candidate"`
-	Resign    bool   `json:"resign"`
+	// Leads is for whoever is next: when this entry is gone, nobody is ahead of that one.
+	Leads  bool `json:"leads,omitempty"`
+	Resign bool `json:"resign,omitempty"`
 }
 
-func resignValue(candidate string) []byte {
-	b, err := json.Marshal(resignation{candidate, true})
+func (n note) encode() []byte {
+	b, err := json.Marshal(n)
 	if err != nil {
-		panic(err) // a string and a bool
+		panic(err) // a string and bools
 	}
 	return b
 }
 
-// isResigning reports whether an entry asks for a resignation. An entry that cannot be
-// parsed, or names another candidate, does not: a name may look like JSON.
-func isResigning(entry broker.KV) bool {
-	var v resignation
-	return json.Unmarshal(entry.Value, &v) == nil && v.Resign && v.Candidate == candidateOf(entry.Key)
+// noteOf returns the note of an entry, the zero note for one that cannot be parsed or names
+// another candidate: a name may look like JSON.
+func noteOf(entry broker.KV) (n note) {
+	if json.Unmarshal(entry.Value, &n) != nil || n.Candidate != candidateOf(entry.Key) {
+		return note{}
+	}
+	return n
 }
 
 // isEntry reports whether kv is the entry that was created at a revision.
@@ -107,7 +111,7 @@ func (q queues) info(space keys.Space, election string, silent map[broker.Sessio
 	info := ElectionInfo{Name: election}
 	for _, kv := range q.queue(election) {
 		info.Candidates = append(info.Candidates, CandidateInfo{
-			Name: space.Parse(kv.Key).Candidate, Token: int64(kv.Created), Session: kv.Session, Resigning: isResigning(kv),
+			Name: space.Parse(kv.Key).Candidate, Token: int64(kv.Created), Session: kv.Session, Resigning: noteOf(kv).Resign,
 			SilentSince: silent[kv.Session],
 		})
 	}
@@ -193,7 +197,7 @@ func RequestResign(ctx context.Context, b broker.Broker, namespace, election str
 	first := queue[0]
 	r, err := broker.CommitOne(ctx, b, broker.Txn{
 		If:   []broker.Cond{broker.Created(first.Key, first.Created)},
-		Then: []broker.Op{broker.PutSession(first.Key, resignValue(candidateOf(first.Key)), first.Session)},
+		Then: []broker.Op{broker.PutSession(first.Key, note{Candidate: candidateOf(first.Key), Resign: true}.encode(), first.Session)},
 	})
 	switch {
 	case errors.Is(err, broker.ErrSessionExpired), err == nil && !r.OK:

@@ -1,7 +1,9 @@
 package election
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -11,8 +13,10 @@ import (
 
 // place is a candidate's place in the queue at a revision.
 type place struct {
-	// ahead is the entry right before it, nil for the first.
+	// ahead is the entry right before it, nil for the first. second is true if no other is ahead.
 	ahead  *broker.KV
+	second bool
+	// leader is the first, as far as it is known.
 	leader string
 	rev    broker.Revision
 }
@@ -25,14 +29,18 @@ func (c *sessionRun) follow(t *attempt) error {
 	for err == nil {
 		switch {
 		case p.ahead == nil && c.session.MayStart():
-			return c.lead(t, p.rev)
+			return c.lead(t)
 		case p.ahead == nil:
 			// It waits for a renewal, and reads its place again after that.
 			pause.For(ctx, c.timing.Renew/10)
 		default:
 			c.learn(p.leader)
-			if err := c.awaitGone(ctx, *p.ahead, p.rev+1); err != nil {
-				c.failed(ctx, fmt.Errorf("follow: %w", err), &c.watching)
+			next, known, failed := c.awaitTurn(ctx, p)
+			if failed != nil && !errors.Is(failed, errLook) {
+				c.failed(ctx, fmt.Errorf("follow: %w", failed), &c.watching)
+			}
+			if p = next; known {
+				continue
 			}
 		}
 		p, err = c.find(ctx)
@@ -56,12 +64,58 @@ func (c *sessionRun) find(ctx context.Context) (p place, err error) {
 		return place{}, ErrDeposed
 	case own > 0:
 		ahead := queue[own-1] // a copy, so that the queue is freed
-		p.ahead = &ahead
-	case isResigning(queue[own]):
+		p.ahead, p.second = &ahead, own == 1
+	case noteOf(queue[own]).Resign:
 		return place{}, ErrResigned // it was asked before it knew that it is the first
 	}
 	p.leader = candidateOf(queue[0].Key)
 	return p, nil
+}
+
+// awaitTurn waits until the place changes, and returns the new one if it is known without asking.
+// Nobody joins before others: when the entry of one that leads is gone, the next is the first. Who
+// leads says so in its entry. Who waits further behind does not know who else is ahead.
+func (c *sessionRun) awaitTurn(ctx context.Context, p place) (next place, known bool, err error) {
+	there := ctx
+	if p.second {
+		var stop context.CancelFunc
+		there, stop = c.whileThere(ctx, p.rev)
+		defer stop()
+	}
+	event, err := c.watchKey(there, p.ahead.Key, p.rev+1, func(event broker.Event) bool {
+		return isOver(*p.ahead, event) || !p.second && noteOf(event.KV).Leads
+	})
+	switch {
+	case there.Err() != nil:
+		return place{}, false, context.Cause(there)
+	case event == nil:
+		return place{}, false, err
+	case isOver(*p.ahead, *event):
+		return place{}, p.second, nil
+	}
+	return place{ahead: p.ahead, second: true, leader: candidateOf(p.ahead.Key), rev: event.KV.Modified}, true, nil
+}
+
+// errLook ends what whileThere returns when it is time to look who is ahead.
+var errLook = errors.New("the own entry has changed, or has not for long")
+
+// whileThere returns a context that ends when the own entry is gone, or cannot be watched. Who is next
+// leads without asking whether it is still there: somebody may have deleted it by hand.
+func (c *sessionRun) whileThere(ctx context.Context, from broker.Revision) (there context.Context, stop context.CancelFunc) {
+	there, cancel := context.WithCancelCause(ctx)
+	own := c.joins.own
+	c.member.work.Go(func() {
+		_, err := watchKey(there, c.broker, c.entry, from+1, func(event broker.Event) bool {
+			return event.Deleted || event.KV.Created != own || noteOf(event.KV).Resign
+		})
+		cancel(cmp.Or(err, errLook))
+	})
+	return there, func() { cancel(nil) }
+}
+
+// isOver reports whether an event means that an entry no longer exists.
+func isOver(entry broker.KV, event broker.Event) bool {
+	return event.Deleted || event.KV.Created != entry.Created
 }
 
 // isOwn reports whether kv is the candidate's entry and belongs to its session.
@@ -73,9 +127,8 @@ func (c *sessionRun) isOwn(kv *broker.KV) bool {
 // exists, or does not belong to the session. The end of the attempt deletes what is left.
 func (c *sessionRun) isGone(event broker.Event) bool { return event.Deleted || !c.isOwn(&event.KV) }
 
-// lead begins a term and returns why it ended. The own entry is known to be the
-// first at rev.
-func (c *sessionRun) lead(t *attempt, rev broker.Revision) error {
+// lead begins a term and returns why it ended. No other entry is before the own one.
+func (c *sessionRun) lead(t *attempt) error {
 	now := &term{attempt: t, Term: Term{
 		Election: c.name, Candidate: c.member.config.Candidate, Token: int64(c.joins.own), entry: c.entry,
 	}}
@@ -92,8 +145,12 @@ func (c *sessionRun) lead(t *attempt, rev broker.Revision) error {
 	c.events.Elected(now.Term)
 	c.learn(now.Candidate)
 	for {
+		rev, err := c.tellNext(t.ctx)
+		if err != nil {
+			return err
+		}
 		event, err := c.watchKey(t.ctx, c.entry, rev+1, func(event broker.Event) bool {
-			return c.isGone(event) || isResigning(event.KV)
+			return c.isGone(event) || noteOf(event.KV).Resign
 		})
 		switch {
 		case event != nil && c.isGone(*event):
@@ -105,10 +162,29 @@ func (c *sessionRun) lead(t *attempt, rev broker.Revision) error {
 		case err != nil:
 			c.failed(t.ctx, fmt.Errorf("lead: %w", err), &c.watching)
 		}
-		p, err := c.find(t.ctx) // the first stays the first
-		if err != nil {
-			return err
-		}
-		rev = p.rev
 	}
+}
+
+// tellNext notes in the own entry that its candidate leads, for whoever is next: see awaitTurn. It
+// returns a revision at which the entry was there, or why the term is over: somebody may have
+// deleted the entry by hand, or may have asked to resign before it was known who leads.
+func (c *sessionRun) tellNext(ctx context.Context) (broker.Revision, error) {
+	var r broker.Result
+	err := c.retry(ctx, func(ctx context.Context) (err error) {
+		r, err = broker.CommitOne(ctx, c.broker, broker.Txn{
+			If:   []broker.Cond{broker.Modified(c.entry, c.joins.own)}, // as it joined
+			Then: []broker.Op{broker.PutSession(c.entry, note{Candidate: c.member.config.Candidate, Leads: true}.encode(), c.session.ID())},
+			Else: []broker.Op{broker.Read(c.entry)},
+		})
+		return err
+	})
+	switch {
+	case err != nil, r.OK:
+		return r.Revision, err
+	case r.Reads[0] == nil || !c.isOwn(r.Reads[0]):
+		return 0, ErrDeposed
+	case noteOf(*r.Reads[0]).Resign:
+		return 0, ErrResigned
+	}
+	return r.Revision, nil
 }

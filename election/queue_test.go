@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/windlass-go/windlass/broker"
 )
 
 // TestElection_ManyWhoLeaveAtOnceMakeNoTwoLead has any of those in the queue leave at once.
@@ -84,5 +86,48 @@ func TestElection_ALongLineIsFollowedToItsFirst(t *testing.T) {
 		}
 		leave(names[2], 0, names[1])
 		leave("foo", 1, names[2])
+	})
+}
+
+// Who is asked to resign before it leads gives up its turn: the note that it leads replaces no request.
+func TestElection_ARequestBeforeItsTurnIsKept(t *testing.T) {
+	inCluster(t, func(c *cluster) {
+		foo, bar, quux := c.member("foo"), c.member("bar"), c.member("quux")
+		first, second, third := foo.join("e"), bar.join("e"), quux.join("e")
+		for _, e := range []*Election{first, second, third} {
+			c.lead(e)
+		}
+		c.settle()
+		c.commit(broker.PutSession(bar.space.Candidate("e", "bar"), note{Candidate: "bar", Resign: true}.encode(), bar.session().ID()))
+		c.settle()
+		c.check(first.Resign(c.Context()))
+		c.sleep(time.Second)
+		if got := c.queue("e"); !slices.Equal(got, []string{"quux", "foo", "bar"}) && !slices.Equal(got, []string{"quux", "bar", "foo"}) {
+			c.Errorf("in the queue: %q", got)
+		}
+		c.wantLeader(third, true)
+	})
+}
+
+// Who waits behind one that does not lead is not next, whatever is written to the entry of that one. Who
+// is next joins again when its entry is deleted by hand, instead of leading without one.
+func TestElection_L04_WhoIsNextKnowsIt(t *testing.T) {
+	inCluster(t, func(c *cluster) {
+		var all []*Election
+		members := map[string]*node{}
+		for _, name := range []string{"foo", "bar", "quux"} {
+			members[name] = c.member(name)
+			all = append(all, members[name].join("e"))
+		}
+		c.commit(broker.PutSession(members["bar"].space.Candidate("e", "bar"), []byte("again"), members["bar"].session().ID()))
+		c.settle()
+		c.check(all[1].Resign(c.Context()))
+		c.sleep(time.Second)
+		c.wantLine("e", "foo", "quux", "bar")
+		c.wantLeader(all[2], false)
+		c.deleteEntry("e", "quux")
+		c.sleep(time.Second)
+		c.wantLine("e", "foo", "bar", "quux")
+		c.wantLeader(all[0], true)
 	})
 }

@@ -101,7 +101,11 @@ func (w *lines) take(s step) bool {
 	}
 	w.at = s.at
 	for _, name := range slices.Sorted(maps.Keys(s.changed)) {
-		if !w.show(s.queues.info(w.space, name, w.silent)) {
+		info := s.queues.info(w.space, name, w.silent)
+		if before, known := w.shown[name]; known && slices.Equal(before.Candidates, info.Candidates) {
+			continue // the first has noted that it leads
+		}
+		if !w.show(info) {
 			return false
 		}
 	}
