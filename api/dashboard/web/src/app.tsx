@@ -4,6 +4,7 @@ import { count } from "./data/attention";
 import { hour, number } from "./format";
 import { ElectionsPage } from "./pages/elections";
 import { FailuresPage } from "./pages/failures";
+import { NodePage } from "./pages/node";
 import { NodesPage } from "./pages/nodes";
 import { OverviewPage } from "./pages/overview";
 import { SubmitPage } from "./pages/submit";
@@ -23,12 +24,12 @@ const nav: [string, string, () => number | undefined][] = [
   ["trees", "Trees", () => undefined], ["elections", "Elections", () => store.elections.size],
 ];
 
-const belongsTo: Record<string, string> = { task: "tasks", submit: "tasks", failures: "tasks", queue: "trees" };
+const belongsTo: Record<string, string> = { node: "nodes", task: "tasks", submit: "tasks", failures: "tasks", queue: "trees" };
 
 export function App(): JSX.Element {
   const { page, rest } = route.value;
   useEffect(() => {
-    const name = page === "task" ? rest : page[0]?.toUpperCase() + page.slice(1);
+    const name = page === "task" || page === "node" ? rest : page[0]?.toUpperCase() + page.slice(1);
     document.title = `${name} · Windlass`;
     window.scrollTo(0, 0);
   }, [page, rest]);
@@ -51,6 +52,7 @@ function Page({ page, rest }: { page: string; rest: string }): JSX.Element {
     case "tasks": return <TasksPage />;
     case "task": return <TaskPage key={rest} id={rest} />;
     case "failures": return <FailuresPage />;
+    case "node": return <NodePage key={rest} name={rest} />;
     case "nodes": return <NodesPage />;
     case "trees": return <TreesPage />;
     case "elections": return <ElectionsPage />;

@@ -15,7 +15,7 @@ import (
 type place struct{ name, hash, title string }
 
 var places = []place{
-	{"overview", "#/", "Overview"}, {"tasks", "#/tasks", "Tasks"}, {"task", "#/task/steady-0", "steady-0"}, {"nodes", "#/nodes", "Nodes"},
+	{"overview", "#/", "Overview"}, {"tasks", "#/tasks", "Tasks"}, {"task", "#/task/steady-0", "steady-0"}, {"nodes", "#/nodes", "Nodes"}, {"node", "#/node/dev-1", "dev-1"},
 	{"trees", "#/trees", "Trees"}, {"trees-list", "#/trees?view=list", "Trees"}, {"elections", "#/elections", "Elections"},
 	{"submit", "#/submit", "Submit a task"}, {"queue", "#/queue", "Queue a job"},
 }
@@ -112,7 +112,10 @@ func (b *browser) survivesANode(w *world, data string) {
 	extra := w.start("extra", "node", "--broker", data, "--name", "extra", "--zone", "east", "--label", "disk=ssd", "--capacity", "40", "--exec-allow", "*", "--session-ttl", "5s")
 	b.visit("#/nodes", "Nodes")
 	b.sees(`document.querySelector('[data-node="extra"]')`, "the node that joined")
-	b.says(`[data-node="extra"]`, "disk=ssd")
+	b.visit("#/node/extra", "extra")
+	b.says(".facts", "disk=ssd")
+	b.says(".columns", "in the last hour")
+	b.visit("#/nodes", "Nodes")
 	w.run(steady(30), "task", "submit", "--broker", data, "-f", "-")
 	b.sees(`Number(/(\d+) tasks/.exec(document.querySelector('[data-node="extra"] .loadline').textContent)?.[1]) >= 1`, "a share of the tasks")
 	b.picture("nodes-light")
@@ -122,6 +125,9 @@ func (b *browser) survivesANode(w *world, data string) {
 	b.says(".empty", "No task matches")
 	b.visit("#/nodes", "Nodes")
 	b.sees(`!document.querySelector('[data-node="extra"]')`, "the node is gone")
+	b.visit("#/node/extra", "extra")
+	b.says(".empty", "No such node is there")
+	b.says(".timeline", "vanished")
 	b.visit("#/", "Overview")
 	b.sees(`document.querySelector(".stat.s-running b").textContent === "30"`, "all of them run elsewhere")
 	b.visit("#/tasks", "Tasks")
@@ -147,40 +153,46 @@ func (b *browser) hasCharts() {
 func (b *browser) drains() {
 	b.Helper()
 	b.visit("#/nodes", "Nodes")
+	b.runs(`document.querySelector('[data-node="dev-1"]').focus()`)
+	b.press(kb.Enter)
+	b.says("h1", "dev-1")
 	b.push(`[data-node="dev-1"]`, "Drain")
 	b.says("dialog", "would move: ")
 	b.says("dialog", " to dev-2.")
 	b.push("dialog", "Drain")
+	b.visit("#/nodes", "Nodes")
 	b.says(`[data-node="dev-1"]`, "draining")
 	b.says(`[data-node="dev-1"] .loadline`, "0 tasks")
 	b.says(`[data-node="dev-2"] .loadline`, "31 tasks")
 	b.visit("#/", "Overview")
 	b.says(".findings", "Node dev-1 is draining")
 	b.visit("#/nodes", "Nodes")
-	b.confirm(`[data-node="dev-1"]`, "Balance")
-	b.says(".toast", "dev-1 was told to balance")
 	b.push(".pagehead", "What would move?")
 	b.fill("#plan-join", "n9:weight=2")
 	b.push(".planner", "Show")
 	b.says(".plan", "would move")
 	b.says(".plan", "n9")
+	b.visit("#/node/dev-1", "dev-1")
+	b.confirm(`[data-node="dev-1"]`, "Balance")
+	b.says(".toast", "dev-1 was told to balance")
 	b.confirm(`[data-node="dev-1"]`, "Freeze")
 	b.confirm(`[data-node="dev-1"]`, "Unfreeze")
 	b.says(`[data-node="dev-1"]`, "drained")
 	b.confirm(`[data-node="dev-1"]`, "Uncordon")
-	b.says(`[data-node="dev-1"]`, "takes tasks")
+	b.says(".pagehead", "takes tasks")
 	b.push(`[data-node="dev-1"]`, "Cordon")
 	b.fill("#reason", "its disk is replaced")
 	b.push("dialog", "Cordon")
 	b.says(`[data-node="dev-1"]`, "its disk is replaced")
+	b.visit("#/node/dev-2", "dev-2")
 	b.push(`[data-node="dev-2"]`, "Drain")
 	b.says("dialog", "would wait: no other node can take them.")
 	b.push("dialog", "Cancel")
 	b.visit("#/", "Overview")
 	b.says(".findings", "Node dev-1 is cordoned")
-	b.visit("#/nodes", "Nodes")
+	b.visit("#/node/dev-1", "dev-1")
 	b.confirm(`[data-node="dev-1"]`, "Uncordon")
-	b.says(`[data-node="dev-1"]`, "takes tasks")
+	b.says(".pagehead", "takes tasks")
 }
 
 // commandsMany filters, selects by keys, and kills what was selected.
@@ -388,6 +400,7 @@ func (b *browser) settled(p place) {
 	for name, condition := range map[string]string{
 		"task": `document.querySelector(".timeline li")`, "trees": `document.querySelectorAll(".edge.need").length === 2`, "tasks": `document.querySelector(".gridbody .row")`,
 		"overview": `document.querySelector(".chart canvas") && document.querySelector(".loads li")`, "elections": `document.querySelector(".line-up")`,
+		"node": `document.querySelector(".columns > div > .card + .card")`,
 	} {
 		if p.name == name {
 			b.sees(condition, p.name+" is filled")

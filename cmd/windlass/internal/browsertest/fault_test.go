@@ -322,7 +322,10 @@ func TestDashboard_ShowsWhateverThingsAreCalledAsText(t *testing.T) {
 			b.fits("what was selected")
 			b.push(".bulkbar", "Select none")
 		case "nodes":
-			b.says("[data-node]", "__proto__=a")
+			b.says("[data-node]", "<s>n1</s>")
+		case "node":
+			b.visit("#/node/%3Cs%3En1%3C%2Fs%3E", "<s>n1</s>")
+			b.says(".facts", "__proto__=a")
 			b.sees(`!document.body.textContent.includes("native code")`, "no limit that nobody has set")
 		case "trees":
 			b.sees(`document.querySelectorAll(".vertex").length > 0`, "the jobs")

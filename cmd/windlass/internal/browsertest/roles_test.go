@@ -18,7 +18,7 @@ const refused = `[...document.querySelectorAll("main .commands .button, main .bu
 func (b *browser) offersNothing(s *stage, why string) {
 	b.Helper()
 	before := s.changes.Load()
-	for _, p := range []place{{"tasks", "#/tasks", "Tasks"}, {"task", "#/task/a", "a"}, {"nodes", "#/nodes", "Nodes"}, {"submit", "#/submit", "Submit a task"}, {"queue", "#/queue", "Queue a job"}} {
+	for _, p := range []place{{"tasks", "#/tasks", "Tasks"}, {"task", "#/task/a", "a"}, {"node", "#/node/n1", "n1"}, {"submit", "#/submit", "Submit a task"}, {"queue", "#/queue", "Queue a job"}} {
 		b.visit(p.hash, p.title)
 		switch p.name {
 		case "tasks":
@@ -28,8 +28,8 @@ func (b *browser) offersNothing(s *stage, why string) {
 			b.says(".bulkbar", "1 task selected")
 		case "task":
 			b.says(".pagehead .badge", "running")
-		case "nodes":
-			b.says(`[data-node="n1"]`, "takes tasks")
+		case "node":
+			b.says(".pagehead .badge", "takes tasks")
 		case "submit":
 			b.fill("#id", "b\r") // Enter, which would send the form
 		}
@@ -71,6 +71,7 @@ func TestDashboard_OffersWhatTheRoleAllowsAndSaysWhyNot(t *testing.T) {
 	role.Store(int64(api.RoleOperate))
 	b.runs(`document.dispatchEvent(new Event("visibilitychange"))`)
 	b.says(".tools .role", "operate")
+	b.visit("#/node/n1", "n1")
 	b.push(`[data-node="n1"]`, "Drain")
 	b.sees(`document.querySelector("#within")`, "the dialog")
 	b.fill("#within", "1k")

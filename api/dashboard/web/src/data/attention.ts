@@ -47,6 +47,11 @@ export function closed(n: FleetNode): string {
   return "";
 }
 
+/** Where a node is shown. */
+export function nodeHref(name: string): string {
+  return `#/node/${encodeURIComponent(name)}`;
+}
+
 /** When a node that is away is to be back, and what waits for it. */
 export function whenBack(until: string, tasks: number, now: number): string {
   const left = Date.parse(until) - now;
@@ -109,15 +114,15 @@ export function attention(tasks: Iterable<Task>, nodes: readonly FleetNode[], he
   }
   for (const n of nodes) {
     const why = closed(n);
-    if (why === gone) found.push({ level: "bad", title: `Node ${n.name} is ${gone}`, detail: `it last renewed its session ${short(now - Date.parse(n.silent_since ?? ""))} ago, and what it holds may not run`, href: "#/nodes" });
-    else if (n.away_until) found.push({ level: "warn", title: `Node ${n.name} is away`, detail: whenBack(n.away_until, n.tasks, now), href: "#/nodes" });
-    else if (why) found.push({ level: n.problem ? "bad" : "warn", title: `Node ${n.name} is ${why}`, detail: n.problem ?? (n.cordon?.reason || (n.probation ? "it has died repeatedly, and gets no tasks for now" : "it takes no tasks")), href: "#/nodes" });
-    else if (n.behind) found.push({ level: "warn", title: `Node ${n.name} was ${n.behind} behind, or more`, detail: "it saw late what others do, within the last half minute", href: "#/nodes" });
-    else if (n.slow_renewal) found.push({ level: "warn", title: `Node ${n.name} needed ${n.slow_renewal} to renew its session`, detail: "within the last ten minutes; it stops its tasks if that takes too long", href: "#/nodes" });
+    if (why === gone) found.push({ level: "bad", title: `Node ${n.name} is ${gone}`, detail: `it last renewed its session ${short(now - Date.parse(n.silent_since ?? ""))} ago, and what it holds may not run`, href: nodeHref(n.name) });
+    else if (n.away_until) found.push({ level: "warn", title: `Node ${n.name} is away`, detail: whenBack(n.away_until, n.tasks, now), href: nodeHref(n.name) });
+    else if (why) found.push({ level: n.problem ? "bad" : "warn", title: `Node ${n.name} is ${why}`, detail: n.problem ?? (n.cordon?.reason || (n.probation ? "it has died repeatedly, and gets no tasks for now" : "it takes no tasks")), href: nodeHref(n.name) });
+    else if (n.behind) found.push({ level: "warn", title: `Node ${n.name} was ${n.behind} behind, or more`, detail: "it saw late what others do, within the last half minute", href: nodeHref(n.name) });
+    else if (n.slow_renewal) found.push({ level: "warn", title: `Node ${n.name} needed ${n.slow_renewal} to renew its session`, detail: "within the last ten minutes; it stops its tasks if that takes too long", href: nodeHref(n.name) });
   }
   for (const s of health?.sessions ?? []) {
     if (s.margin_seconds < s.full_seconds / 3) {
-      found.push({ level: "bad", title: `Node ${s.node} is losing touch`, detail: `its handlers stop in ${s.margin_seconds.toFixed(1)} s`, href: "#/nodes" });
+      found.push({ level: "bad", title: `Node ${s.node} is losing touch`, detail: `its handlers stop in ${s.margin_seconds.toFixed(1)} s`, href: nodeHref(s.node) });
     }
   }
   return found.sort((a, b) => (a.level === b.level ? 0 : a.level === "bad" ? -1 : 1));

@@ -160,6 +160,19 @@ export interface FleetNode {
   problem?: string;
 }
 
+/** The record of a node that vanished. */
+export interface Death {
+  node: string;
+  incarnation: string;
+  at: string;
+  /** How many claims ended with it. */
+  claims: number;
+  restarted?: boolean;
+  /** The task that explains it, and how many deaths. */
+  culprit?: string;
+  count?: number;
+}
+
 export interface Election {
   name: string;
   leader: string;

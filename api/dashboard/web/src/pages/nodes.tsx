@@ -1,15 +1,16 @@
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { get, send } from "../data/api";
-import { closed, count, whenBack } from "../data/attention";
-import { drainOf } from "../data/drain";
+import { useState } from "preact/hooks";
+import { get } from "../data/api";
+import { closed, count, nodeHref } from "../data/attention";
 import type { FleetNode, Plan } from "../data/types";
-import { number, seconds } from "../format";
-import { health, serverClock, slow, store } from "../state";
+import { number, time } from "../format";
+import { go } from "../router";
+import { slow, store } from "../state";
 import { StatusIcon } from "../ui/icons";
 import { typing } from "../ui/keys";
-import { Action, Ago, Bar, Card, Dialog, Empty, ErrorNote, Field, PageHead } from "../ui/parts";
-import { attempt, explain } from "../ui/toasts";
+import { Ago, Bar, Card, Empty, ErrorNote, Field, PageHead } from "../ui/parts";
+import { explain } from "../ui/toasts";
+import { useDeaths } from "./deaths";
 
 /** The weights of the tasks that each node holds. */
 export function weightsByNode(): Map<string, number> {
@@ -30,11 +31,10 @@ export function heldHref(node: string): string {
   return `#/tasks?${["running", "sleeping", "paused", "fault"].map((s) => `status=${s}`).join("&")}&node=${encodeURIComponent(node)}`;
 }
 
-type Command = "cordon" | "uncordon" | "freeze" | "unfreeze" | "drain" | "balance";
-
 export function NodesPage(): JSX.Element {
   void slow.value;
   const [planning, setPlanning] = useState(false);
+  const deaths = useDeaths();
   const nodes = [...store.nodes.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   const weights = weightsByNode();
   const most = Math.max(1, ...nodes.map((n) => weights.get(n.name) ?? 0));
@@ -46,13 +46,19 @@ export function NodesPage(): JSX.Element {
       {planning && <Planner nodes={nodes} />}
       {nodes.length === 0 && (
         <Empty art="▢" title={store.listed ? "No node is there, so nothing runs." : "Reading the nodes…"}>
-          <p>Start one:</p>
-          <code>windlass node --name n1 --exec-allow '*'</code>
+          {store.listed && <><p>Start one:</p><code>windlass node --name n1 --exec-allow '*'</code></>}
         </Empty>
       )}
-      <ul class="nodes" data-list tabIndex={nodes.length ? 0 : undefined} aria-label="Nodes" onKeyDown={walk}>
-        {nodes.map((n) => <NodeCard key={n.name} node={n} weight={weights.get(n.name) ?? 0} load={loadOf(n, weights, most)} />)}
-      </ul>
+      {nodes.length > 0 && (
+        <section class="card">
+          <table class="plain fleet">
+            <thead><tr><th>Node</th><th>State</th><th class="extra">Zone</th><th>Tasks</th><th class="num" title="Deaths in the last hour">Died</th><th class="extra num">Up</th><th class="extra">Version</th><th class="extra">Host</th></tr></thead>
+            <tbody data-list tabIndex={0} aria-label="Nodes" onKeyDown={walk}>
+              {nodes.map((n) => <Row key={n.name} node={n} load={loadOf(n, weights, most)} died={deaths?.filter((d) => d.node === n.name).length} />)}
+            </tbody>
+          </table>
+        </section>
+      )}
     </div>
   );
 }
@@ -69,117 +75,29 @@ export function walk(e: KeyboardEvent): void {
   e.preventDefault();
 }
 
-function NodeCard({ node: n, weight, load }: { node: FleetNode; weight: number; load: number }): JSX.Element {
-  const [asked, setAsked] = useState<Command>();
+function Row({ node: n, load, died }: { node: FleetNode; load: number; died: number | undefined }): JSX.Element {
   const why = closed(n);
-  const session = health.value?.sessions.find((s) => s.node === n.name);
-  const limits = new Map(Object.entries(n.limits ?? {})); // an object has more names than were put into it
   return (
-    <li class="card node" tabIndex={-1} data-card data-node={n.name}>
-      <header>
-        <h2>{n.name}</h2>
-        {why ? <span class="badge s-paused"><StatusIcon status="paused" />{why}</span> : <span class="badge s-running"><StatusIcon status="running" />takes tasks</span>}
-        {n.zone && <span class="tag">{n.zone}</span>}
-      </header>
-      {n.problem && <p class="note bad">{n.problem}</p>}
-      {n.silent_since && <p class="note bad">It last renewed its session <Ago at={n.silent_since} after=" ago" />. What it holds may not run.</p>}
-      {n.away_until && <p class="note">Node {n.name} is away: {whenBack(n.away_until, n.tasks, serverClock.value)}. Cordon it to give that to the others at once.</p>}
-      {n.cordon && <p class="note">Cordoned <Ago at={n.cordon.at} />{n.cordon.by ? ` by ${n.cordon.by}` : ""}{n.cordon.reason ? `: ${n.cordon.reason}` : ""}</p>}
-      <div class="loadline">
+    <tr tabIndex={-1} data-card data-node={n.name} onKeyDown={(e) => e.key === "Enter" && e.target === e.currentTarget && go(nodeHref(n.name))}>
+      <td><a class="id" href={nodeHref(n.name)}>{n.name}</a></td>
+      <td><NodeBadge node={n} />{n.probation && why !== "away" && <span class="muted"> until {time(n.probation)}</span>}</td>
+      <td class="extra">{n.zone}</td>
+      <td class="loadline">
         <Bar kind={why ? "closed" : load >= 1 && n.capacity ? "full" : ""} percent={load * 100} />
-        {n.away_until ? <span class="num">{count(n.tasks, "task")} kept</span> : (
-          <a class="num" href={heldHref(n.name)}>
-            {count(n.tasks, "task")}{weight !== n.tasks ? `, weight ${number(weight)}` : ""}{n.capacity ? ` of ${number(n.capacity)}` : ""}
-          </a>
-        )}
-      </div>
-      <dl class="facts">
-        <div><dt>{n.away_until ? "Started" : "Up"}</dt><dd><Ago at={n.started_at} /></dd></div>
-        <div><dt>Host</dt><dd>{n.host || "–"}</dd></div>
-        <div><dt>Version</dt><dd>{n.version || "–"}</dd></div>
-        <div><dt>Session</dt><dd>{n.session_ttl}{session ? `, ${seconds(session.margin_seconds)} left` : ""}</dd></div>
-        <div><dt>Types</dt><dd>{[...n.types, ...(n.pulls ?? []).map((t) => `${t} (pulls)`)].map((t) => <span key={t} class="tag">{t}{limits.has(t) ? ` ≤ ${limits.get(t)}` : ""}</span>)}</dd></div>
-        {n.weight ? <div><dt>Share</dt><dd>{n.weight}</dd></div> : null}
-        {n.load ? <div><dt>Load</dt><dd>{n.load} %</dd></div> : null}
-        {Object.keys(n.labels).length > 0 && <div><dt>Labels</dt><dd>{Object.entries(n.labels).map(([k, v]) => <span key={k} class="tag">{k}={v}</span>)}</dd></div>}
-      </dl>
-      <div class="commands">
-        {n.cordon ? <Action onClick={() => setAsked("uncordon")}>Uncordon</Action> : <Action onClick={() => setAsked("cordon")}>Cordon</Action>}
-        {!n.away_until && (
-          <>
-            {n.frozen ? <Action onClick={() => setAsked("unfreeze")}>Unfreeze</Action> : <Action onClick={() => setAsked("freeze")}>Freeze</Action>}
-            <Action blocked={n.draining ? "It is being drained." : ""} kind="danger" onClick={() => setAsked("drain")}>Drain</Action>
-            <Action onClick={() => setAsked("balance")}>Balance</Action>
-          </>
-        )}
-      </div>
-      {asked && <CommandDialog node={n} command={asked} onClose={() => setAsked(undefined)} />}
-    </li>
+        {n.away_until ? <span class="num">{count(n.tasks, "task")} kept</span> : <a class="num" href={heldHref(n.name)}>{count(n.tasks, "task")}{n.capacity ? ` of ${number(n.capacity)}` : ""}</a>}
+      </td>
+      <td class="num">{died ? <span class="s-fault">{died}</span> : died}</td>
+      <td class="extra num"><Ago at={n.started_at} /></td>
+      <td class="extra">{n.version}</td>
+      <td class="extra">{n.host}</td>
+    </tr>
   );
 }
 
-const effects: Record<Command, string> = {
-  cordon: "It keeps what it has, and gets nothing more until it is uncordoned, also after a restart.",
-  uncordon: "It gets tasks again, and ends draining.",
-  freeze: "It keeps what it has, and claims nothing more until it is unfrozen or starts again.",
-  unfreeze: "It claims tasks again.",
-  drain: "It gives its tasks to the other nodes, and gets nothing more until it is uncordoned, also after a restart.",
-  balance: "It looks at once whether others should have some of its tasks, and gives those back.",
-};
-
-function CommandDialog({ node: n, command, onClose }: { node: FleetNode; command: Command; onClose: () => void }): JSX.Element {
-  const [within, setWithin] = useState("");
-  const [reason, setReason] = useState("");
-  const verb = command[0]?.toUpperCase() + command.slice(1);
-  const act = (): void => {
-    onClose();
-    const body = { command, ...(command === "drain" && within ? { within } : {}), ...(command === "cordon" && reason ? { reason } : {}) };
-    const done = command === "cordon" || command === "uncordon" ? `${n.name} is ${command}ed.` : `${n.name} was told to ${command}.`;
-    void attempt(done, () => send("POST", `v1/nodes/${encodeURIComponent(n.name)}/commands`, body));
-  };
-  return (
-    <Dialog title={`${verb} ${n.name}?`} onClose={onClose}>
-      <p>{n.away_until && command === "cordon" ? "What is kept for it goes to the other nodes, and it gets nothing until it is uncordoned." : effects[command]}</p>
-      {command === "cordon" && (
-        <Field label="Reason" for="reason" hint="For whoever looks at the nodes">
-          <input id="reason" value={reason} maxLength={1024} aria-describedby="reason-hint" onInput={(e) => setReason(e.currentTarget.value)} />
-        </Field>
-      )}
-      {command === "drain" && (
-        <>
-          <DrainNote node={n.name} />
-          <Field label="Within" for="within" hint="Such as 10m; empty for 200 tasks a second">
-            <input id="within" value={within} aria-describedby="within-hint" onInput={(e) => setWithin(e.currentTarget.value)} />
-          </Field>
-        </>
-      )}
-      <footer>
-        <button type="button" class="button" onClick={onClose}>Cancel</button>
-        <Action kind={command === "drain" ? "danger solid" : "primary"} onClick={act}>{verb}</Action>
-      </footer>
-    </Dialog>
-  );
-}
-
-/** What becomes of the tasks of a node that is drained. */
-function DrainNote({ node }: { node: string }): JSX.Element {
-  const [plan, setPlan] = useState<Plan>();
-  const [error, setError] = useState<unknown>();
-  useEffect(() => {
-    const left = new AbortController();
-    const asked = get<Plan>(`v1/plan?leave=${encodeURIComponent(node)}`, left.signal);
-    asked.then(setPlan, (cause: unknown) => left.signal.aborted || setError(new Error(explain(cause))));
-    return () => left.abort();
-  }, [node]);
-  if (error) return <ErrorNote error={error} />;
-  if (!plan) return <p class="note" role="status">Asking where its tasks would go.</p>;
-  const { moves, nowhere } = drainOf(plan, node);
-  return (
-    <div role="status">
-      <p class="note">{moves}</p>
-      {nowhere && <p class="note bad">{nowhere}</p>}
-    </div>
-  );
+/** Whether a node takes tasks, and why not. */
+export function NodeBadge({ node }: { node: FleetNode }): JSX.Element {
+  const why = closed(node);
+  return why ? <span class="badge s-paused"><StatusIcon status="paused" />{why}</span> : <span class="badge s-running"><StatusIcon status="running" />takes tasks</span>;
 }
 
 /** Asks what would move if nodes joined, left or changed. */
