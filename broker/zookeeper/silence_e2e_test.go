@@ -38,7 +38,7 @@ func renewing(t *testing.T, b *Broker, id broker.SessionID, every time.Duration,
 
 // A server rounds timeouts up to whole ticks and hears late of who renews; those that have sessions
 // see it sooner, and never too soon. A session that is renewed just in time is left alone.
-func TestSession_M14_OthersEndASilentSessionAfterItsTTL(t *testing.T) {
+func TestSilence_M14_OthersEndASilentSessionAfterItsTTL(t *testing.T) {
 	const ttl, tick = 5 * time.Second, 2 * time.Second
 	server := zktest.Start(t, zktest.Options{Tick: tick})
 	config := testConfig(server.Address())

@@ -57,7 +57,9 @@ func inEach(t *testing.T, test func(t *testing.T, c *cluster)) {
 		onZooKeeper(t, test)
 		return
 	}
-	t.Run("etcd", func(t *testing.T) { inCluster(t, test) })
+	if !testing.Short() { // the race detector sees our own code either way
+		t.Run("etcd", func(t *testing.T) { inCluster(t, test) })
+	}
 	t.Run("memory", func(t *testing.T) { inMemory(t, test) })
 }
 

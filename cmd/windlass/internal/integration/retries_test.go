@@ -66,7 +66,7 @@ func TestStates_M55_ErrorHandlersDecideByType(t *testing.T) {
 // By default a task is retried without end, at least every ten minutes. A job fails in the end,
 // because others wait for it.
 func TestStates_M55_AnOutageOfHoursFailsNoTaskButAJob(t *testing.T) {
-	inCluster(t, func(t *testing.T, c *cluster) {
+	inMemory(t, func(t *testing.T, c *cluster) {
 		back := time.Now().Add(5 * time.Hour)
 		c.join("n", running(func(_ context.Context, claim *windlass.Claim) error {
 			if time.Now().Before(back) {
