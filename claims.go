@@ -136,7 +136,7 @@ func (in *incarnation) claim(c *schedule.Candidate, now time.Time) {
 	in.giving.Claimed(c, t.For == in.config.Name, now)
 	c.App = &prospect{
 		task: c.App.(Task), skipped: c.Skipped, since: c.Since, reason: claimReason(c, t, in.config.Name), cause: grantCause(c, t, in.config.Name), from: t.Last,
-		ended: in.tasks.End(t.ID),
+		ended: in.deaths.Judged(in.tasks.End(t.ID)),
 	}
 	in.out.claims.Put(c.ID, coordinator.Wanted{
 		ID: c.ID, PropsOnly: !t.HasKey, Created: c.Created, Modified: c.Modified, Blockers: c.Blockers,

@@ -39,7 +39,7 @@ func (j *journal) claimed(r *run, p *prospect, lost []mirror.End) {
 	var history []statemachine.HistoryEntry
 	for _, e := range append(lost, p.ended) {
 		if e.Token != 0 {
-			history = append(history, statemachine.HistoryEntry{At: e.At.UTC(), Event: statemachine.EventLost, Token: int64(e.Token), Node: e.Node, Interruption: true})
+			history = append(history, statemachine.HistoryEntry{At: e.At.UTC(), Event: statemachine.EventLost, Token: int64(e.Token), Node: e.Node, Interruption: true, Unseen: e.Late})
 		}
 	}
 	j.Add(coordinator.AuditRecord{

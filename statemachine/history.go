@@ -78,6 +78,9 @@ const (
 	HistoryDetailBytesMax = 200
 )
 
+// unseen is the detail of the end of a claim that no node saw.
+const unseen = "no node saw when: by now at the latest"
+
 // ParseHistory parses a history. An empty value is an empty history. Unknown fields are
 // kept for Encode.
 func ParseHistory(value []byte) (History, error) {
@@ -134,6 +137,9 @@ func (e Event) endsClaim() bool {
 // it: that it was lost. Of several that say so the earliest is true, as each was sure then.
 func (h *History) Add(entries ...HistoryEntry) {
 	for _, e := range entries {
+		if e.Unseen && e.Detail == "" {
+			e.Detail = unseen
+		}
 		e.Detail = cut(e.Detail, HistoryDetailBytesMax)
 		if !h.forgotten(e) && !slices.ContainsFunc(h.Entries, e.same) {
 			h.add(e)
@@ -167,7 +173,7 @@ func (h *History) add(e HistoryEntry) {
 				return
 			}
 		} else if i >= 0 {
-			if e.Event == EventLost && !e.At.Before(h.Entries[i].At) {
+			if e.Event == EventLost && !e.tellsMore(h.Entries[i]) {
 				return
 			}
 			h.interrupted(i, false)
@@ -185,6 +191,14 @@ func (h *History) add(e HistoryEntry) {
 		at--
 	}
 	h.Entries = slices.Insert(h.Entries, at, e)
+}
+
+// tellsMore reports whether one entry that a claim was lost says more of when than another.
+func (e HistoryEntry) tellsMore(o HistoryEntry) bool {
+	if e.Unseen != o.Unseen {
+		return o.Unseen
+	}
+	return e.At.Before(o.At)
 }
 
 // interrupted says of an entry whether it is an interruption.
@@ -221,7 +235,7 @@ func (h *History) concludeLost() {
 		case next.Event == EventLost && last.Token == next.Token:
 			h.interrupted(i, h.ranLast(i))
 		case last.Token != next.Token && h.end(last.Token) < 0:
-			h.Entries = slices.Insert(h.Entries, i, HistoryEntry{At: next.At, Event: EventLost, Node: last.Node, Token: last.Token, Unseen: true, Detail: "no node saw when: by now at the latest"})
+			h.Entries = slices.Insert(h.Entries, i, HistoryEntry{At: next.At, Event: EventLost, Node: last.Node, Token: last.Token, Unseen: true, Detail: unseen})
 			h.interrupted(i, h.ranLast(i))
 		}
 	}

@@ -42,6 +42,8 @@ type Death struct {
 	// At is when another node saw that its session had ended, by that node's clock. The
 	// process has died up to the TTL of the session earlier.
 	At time.Time `json:"at"`
+	// Late is true if no other node was there when the process died: it may be dead for any time.
+	Late bool `json:"late,omitempty"`
 	// Claims is how many claims it held, without those of tasks that turned out not to have run.
 	// Lost lists the latest of them, the latest first; the first Recent of these were granted
 	// within RecentFor before the death.

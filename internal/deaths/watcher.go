@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"slices"
 	"sort"
 	"time"
 
@@ -37,7 +38,10 @@ type Gone struct {
 // the end of a session each for itself, in any order.
 type Watcher struct {
 	// ttl is that of this node, to guess that of others by.
-	ttl   time.Duration
+	ttl time.Duration
+	// began is when the copy of tasks was there first, up to the revision from.
+	began time.Time
+	from  broker.Revision
 	marks []mark
 	// ending are claims that have ended since Shown. Most end with their tasks.
 	ending []mirror.Ended
@@ -81,6 +85,9 @@ func (w *Watcher) Ended(e mirror.Ended) { w.ending = append(w.ending, e) }
 // Shown records that the copy of tasks has applied an update.
 func (w *Watcher) Shown(tasks *mirror.Tasks, now time.Time) {
 	revision := tasks.Revision()
+	if w.began.IsZero() {
+		w.began, w.from = now, revision
+	}
 	m := mark{revision: revision, at: now}
 	if n := len(w.marks); n > 1 && now.Sub(w.marks[n-2].at) < markEvery {
 		w.marks[n-1] = m
@@ -118,6 +125,23 @@ func (w *Watcher) since(at time.Time) broker.Revision {
 // Gone records that a node has gone without notice.
 func (w *Watcher) Gone(g Gone, now time.Time) { w.gone[g.Session] = gone{Gone: g, seen: now} }
 
+// attestAfter is how many TTLs after it has come a node can tell when a session ended: whoever did not
+// renew it before that has been ended by then.
+const attestAfter = 3
+
+// sawLife reports whether the holder of a claim that was seen to end at a time was alive since the copy
+// began, so that it had been dead for no longer than its session lasts.
+func (w *Watcher) sawLife(token broker.Revision, at time.Time) bool {
+	return token > w.from || at.Sub(w.began) >= attestAfter*w.ttl
+}
+
+// Judged returns the end of a claim that this node's copy has shown, late if the holder may have been
+// dead before that began.
+func (w *Watcher) Judged(e mirror.End) mirror.End {
+	e.Late = !w.sawLife(e.Token, e.At)
+	return e
+}
+
 // Died returns the deaths whose claims the copy of tasks, complete up to a revision, has
 // all seen end, each once.
 func (w *Watcher) Died(revision broker.Revision, now time.Time) (deaths []Death) {
@@ -135,6 +159,7 @@ func (w *Watcher) Died(revision broker.Revision, now time.Time) (deaths []Death)
 			}
 		}
 		since := w.since(g.seen.Add(-g.TTL - RecentFor))
+		d.Late = !slices.ContainsFunc(lost, func(l Lost) bool { return w.sawLife(l.Token, now) })
 		d.list(lost, func(l Lost) bool { return l.Token > since })
 		deaths = append(deaths, d)
 	}

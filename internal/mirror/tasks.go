@@ -180,8 +180,10 @@ type End struct {
 	// Node held the task under the token.
 	Node  string
 	Token broker.Revision
-	// At is when it was seen.
-	At time.Time
+	// At is when it was seen. Late is true if the node that saw it may have come long after its
+	// holder had died.
+	At   time.Time
+	Late bool
 }
 
 // Sums summarize a copy, for comparison with the expected contents without looking at

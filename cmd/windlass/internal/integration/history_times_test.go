@@ -134,6 +134,31 @@ func TestHistory_M55_SaysWhenAClaimEnded(t *testing.T) {
 	}
 }
 
+// Nobody is there when the only node dies: the process that follows it knows no more than that it was
+// dead by then, however soon that has ended the session.
+func TestHistory_M55_OfAFleetOfOneNobodySawTheEnd(t *testing.T) {
+	for _, after := range []time.Duration{20 * time.Second, 10 * time.Minute} {
+		t.Run(after.String(), func(t *testing.T) {
+			inEach(t, func(t *testing.T, c *cluster) {
+				n := c.join("a")
+				c.Submit(windlass.Submission{ID: "t1"}, windlass.Submission{ID: "t2"})
+				c.WaitUntil(time.Minute, "they run", c.allRunning(2))
+				c.Advance(10 * time.Minute)
+				n.Kill()
+				c.Advance(after)
+				n.Restart()
+				c.Advance(time.Minute)
+				c.WaitUntil(time.Minute, "they run", c.allRunning(2))
+				c.Advance(15 * time.Second)
+				if unseen := c.trueHistory("t1") + c.trueHistory("t2"); unseen != 2 {
+					_, h := c.historyOf("t1")
+					t.Errorf("%d ends are said to be unseen:%s", unseen, inDetail(h))
+				}
+			})
+		})
+	}
+}
+
 // What a handler has ended while the broker was away ended then, and not when that was stored.
 func TestHistory_M55_AnEndThatIsStoredLaterHasItsTime(t *testing.T) {
 	for name, result := range map[string]error{"completed": nil, "failed": windlass.Permanent(errors.New("no")), "sleeping": errors.New("no"), "released": windlass.ErrRelease} {
