@@ -30,6 +30,9 @@ const (
 	silenceLooks = 20
 	// silenceLookMin and silenceLookMax limit the time between two looks.
 	silenceLookMin, silenceLookMax = 10 * time.Millisecond, time.Second
+	// closesMax is how many sessions a broker closes at once: each takes a connection, of which a
+	// server allows few for each address (maxClientCnxns).
+	closesMax = 8
 )
 
 // sights has when the sessions below the chroot were last seen to be renewed, on one link.
@@ -64,14 +67,14 @@ func (s *sights) meet(path string, now time.Duration) {
 	}
 }
 
-// due returns the sessions that may have been silent for their TTL, where that is not known for some
-// time.
-func (s *sights) due(some, now time.Duration) map[string]heard {
+// due returns the sessions that have been silent for their TTL, or for the least one if theirs is not
+// known yet.
+func (s *sights) due(least, now time.Duration) map[string]heard {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	due := map[string]heard{}
 	for path, seen := range s.of {
-		if now-seen.since >= max(seen.ttl, some) {
+		if now-seen.since >= max(seen.ttl, least) {
 			due[path] = seen
 		}
 	}
@@ -138,7 +141,8 @@ func (b *Broker) meetSessions(l *link) error {
 	return nil
 }
 
-// endDue reads sessions that may be silent, and ends those that are. What fails is found again.
+// endDue reads sessions that may be silent, and ends those that are. What it could not end is found
+// again; if a znode is gone and nobody has closed its session, a server ends that.
 func (b *Broker) endDue(l *link, due map[string]heard) {
 	for paths := range slices.Chunk(slices.Sorted(maps.Keys(due)), readsMax) {
 		var reads []wire.Read
@@ -160,11 +164,18 @@ func (b *Broker) endDue(l *link, due map[string]heard) {
 				silent, deletions = append(silent, s), append(deletions, wire.Single(wire.Delete(path, z.stat.Version)))
 			}
 		}
+		var closing sync.WaitGroup
+		slots := make(chan struct{}, closesMax)
 		for i, answer := range l.do(b.life, deletions...) {
 			if answer.Err == nil {
-				b.tasks.Go(func() { b.closeSilent(silent[i]) })
+				slots <- struct{}{}
+				closing.Go(func() {
+					b.closeSilent(silent[i])
+					<-slots
+				})
 			}
 		}
+		closing.Wait()
 	}
 }
 
