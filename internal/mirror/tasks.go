@@ -309,7 +309,7 @@ func (m *Tasks) Reset(snapshot *Snapshot) []string {
 	m.tasks, m.owned, m.failedAt, m.handovers = next.tasks, next.owned, next.failedAt, next.handovers
 	m.sums, m.names, m.below, m.kept = next.sums, next.names, next.below, next.kept
 	m.revision = snapshot.Revision
-	maps.DeleteFunc(m.ends, func(id string, _ End) bool { t := m.tasks[id]; return t == nil || t.Owned() })
+	maps.DeleteFunc(m.ends, func(id string, _ End) bool { t := m.tasks[id]; return t == nil || !t.Exists() || t.Owned() })
 	var changed []string
 	known := 0
 	for id, now := range m.tasks {
@@ -386,9 +386,11 @@ func (m *Tasks) event(e broker.Event) (id string, ok bool) {
 	} else if blocked && !blocks {
 		m.countBelow(t.ID, -1)
 	}
+	if !t.Exists() {
+		delete(m.ends, p.Name) // a failed one is remembered for long, and nobody claims it
+	}
 	if !t.Exists() && !t.Owned() && !m.HasNote(t.ID) && t.Failed == NotFailed {
 		delete(m.tasks, p.Name)
-		delete(m.ends, p.Name)
 	}
 	return p.Name, true
 }
