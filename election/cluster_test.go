@@ -70,14 +70,15 @@ func inCluster(t *testing.T, test func(c *cluster)) {
 // node is a member with its own connection, which can fail and counts calls.
 type node struct {
 	*Member
-	c      *cluster
-	name   string
-	faults *faulty.Broker
-	counts *counting
-	run    chan error
-	stop   context.CancelFunc
-	skew   atomic.Int64 // by how much its clock is ahead
-	fenced atomic.Int64
+	c        *cluster
+	name     string
+	faults   *faulty.Broker
+	counts   *counting
+	run      chan error
+	stop     context.CancelFunc
+	skew     atomic.Int64 // by how much its clock is ahead
+	fenced   atomic.Int64
+	ignoring bool // it does not listen to who leads
 }
 
 // member makes a member and runs it.
@@ -138,12 +139,16 @@ func (c *cluster) idle(name string) *node {
 func (n *node) election(name string) *Election {
 	n.c.Helper()
 	note := func(format string, args ...any) { n.c.note("%s "+format, append([]any{n.name}, args...)...) }
-	e, err := n.Election(name, Events{
+	events := Events{
 		Elected:   func(Term) { note("elected") },
 		Unelected: func(_ Term, cause error) { note("unelected %s", sentinelText(cause)) },
 		Leader:    func(leader string) { note("leader %s", leader) },
 		Error:     func(err error) { note("error %s", sentinelText(err)) },
-	})
+	}
+	if n.ignoring {
+		events.Leader = nil
+	}
+	e, err := n.Election(name, events)
 	n.c.check(err)
 	return e
 }

@@ -35,8 +35,8 @@
 // Election.Commit adds it.
 //
 // A candidate that is third or later in the queue is not notified when the leader
-// changes, or every candidate would be. CurrentLeader returns the leader that it last
-// knew of; Leader reads anew, and Observe follows.
+// changes, or every candidate would be, unless it has set Events.Leader. CurrentLeader
+// returns the leader that it last knew of; Leader reads anew, and Observe follows.
 //
 // # Failures
 //

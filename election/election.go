@@ -17,6 +17,8 @@ type Election struct {
 	name   string
 	entry  string // the key
 	events Events
+	// listens is true if Events.Leader was set.
+	listens bool
 	// joins belongs to the goroutine of the current candidacy.
 	joins joins
 	// leads has room for one call of Lead.
@@ -58,7 +60,7 @@ type candidacy struct {
 
 func newElection(m *Member, name string, events Events) *Election {
 	return &Election{
-		member: m, name: name, entry: m.space.Candidate(name, m.config.Candidate), events: events.withDefaults(),
+		member: m, name: name, entry: m.space.Candidate(name, m.config.Candidate), events: events.withDefaults(), listens: events.Leader != nil,
 		leads: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
 }
@@ -210,7 +212,7 @@ func (e *Election) leading() Term {
 }
 
 // CurrentLeader returns the last known leader's name, empty while none is known. For a
-// candidate that is third in the queue or later it may be outdated.
+// candidate that is third in the queue or later, without Events.Leader, it may be outdated.
 func (e *Election) CurrentLeader() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -286,8 +286,9 @@ func TestElection_L09_AWriteOfAnOldTermIsRefused(t *testing.T) {
 func TestElection_L10_FooBarAndQuux(t *testing.T) {
 	inCluster(t, func(c *cluster) {
 		foo, bar, quux := c.member("foo"), c.member("bar"), c.member("quux")
+		quux.ignoring = true
 		ef, eb, eq := foo.join("e"), bar.join("e"), quux.join("e")
-		c.happened("foo elected", "foo leader foo", "bar leader foo", "quux leader foo")
+		c.happened("foo elected", "foo leader foo", "bar leader foo")
 		if bar.follows() != "foo" || quux.follows() != "bar" {
 			c.Errorf("bar watches %q, quux watches %q", bar.follows(), quux.follows())
 		}
@@ -300,7 +301,7 @@ func TestElection_L10_FooBarAndQuux(t *testing.T) {
 		c.check(ef.Stop(c.Context()))
 		c.sleep(time.Second)
 		c.wantLeader(eq, true)
-		c.happened("foo unelected the election was stopped", "quux elected", "quux leader quux")
+		c.happened("foo unelected the election was stopped", "quux elected")
 	})
 }
 
@@ -315,6 +316,7 @@ func TestElection_AChangeOfLeaderWakesTwoOfAThousand(t *testing.T) {
 		}
 		for i := range candidates {
 			n := c.member(fmt.Sprintf("c%04d", i))
+			n.ignoring = true
 			e := n.election("e")
 			c.check(e.Start())
 			c.sleep(100 * time.Millisecond)
@@ -424,4 +426,65 @@ func TestChanges_YieldsTheState(t *testing.T) {
 			c.Errorf("%+v", got)
 		}
 	})
+}
+
+// Who listens learns of every leader, wherever it is in line, and when those ahead of it are as they were.
+func TestElection_L05_WhoListensLearnsOfEveryLeaderWhereverInLine(t *testing.T) {
+	inCluster(t, func(c *cluster) {
+		const members = 6
+		var all []*Election
+		for i := range members {
+			all = append(all, c.member(fmt.Sprint("m", i)).join("e"))
+		}
+		c.sleep(time.Second)
+		c.noted()
+		for leader := range members - 2 {
+			c.check(all[leader].Stop(c.Context()))
+			c.sleep(5 * time.Second)
+			want := []string{fmt.Sprintf("m%d elected", leader+1), fmt.Sprintf("m%d unelected the election was stopped", leader)}
+			for i := leader + 1; i < members; i++ {
+				want = append(want, fmt.Sprintf("m%d leader m%d", i, leader+1))
+			}
+			slices.Sort(want)
+			got := c.noted()
+			if slices.Sort(got); !slices.Equal(got, want) {
+				c.Errorf("as m%d has left: %q, want %q", leader, got, want)
+			}
+		}
+	})
+}
+
+// A follower far behind learns of the leader after its connection is back, and once.
+func TestElection_L05_WhoWasCutOffLearnsOfTheLeaderOnce(t *testing.T) {
+	inCluster(t, func(c *cluster) {
+		first := c.member("first").join("e")
+		second := c.member("second").join("e")
+		c.member("third").join("e")
+		last := c.member("last")
+		e := last.join("e")
+		c.sleep(time.Second)
+		c.noted()
+		last.faults.Cut()
+		c.check(first.Stop(c.Context()))
+		c.sleep(2 * time.Second)
+		last.faults.Heal()
+		c.sleep(5 * time.Second)
+		if told := count(c.noted(), "last leader second"); told != 1 || e.CurrentLeader() != "second" {
+			c.Errorf("it was told %d times, and knows of %q", told, e.CurrentLeader())
+		}
+		c.check(second.Stop(c.Context()))
+		c.sleep(5 * time.Second)
+		if told := count(c.noted(), "last leader third"); told != 1 {
+			c.Errorf("it was told %d times of the next", told)
+		}
+	})
+}
+
+func count(all []string, one string) (n int) {
+	for _, s := range all {
+		if s == one {
+			n++
+		}
+	}
+	return n
 }

@@ -14,7 +14,9 @@ type Events struct {
 	Elected func(Term)
 	// Unelected is called once when it ends, whatever the reason.
 	Unelected func(term Term, cause error)
-	// Leader is called when another leader becomes known, which may be this candidate.
+	// Leader is called within 5 s when somebody else leads, which may be this candidate. Who sets it
+	// follows all entries of the election while it is third in line or later; that costs each such
+	// candidate an event for each change, and others nothing.
 	Leader func(name string)
 	// Error reports an error that is being handled: the next attempt follows.
 	Error func(error)

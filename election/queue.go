@@ -81,6 +81,8 @@ func (c *sessionRun) awaitTurn(ctx context.Context, p place) (next place, known 
 		var stop context.CancelFunc
 		there, stop = c.whileThere(ctx, p.rev)
 		defer stop()
+	} else if c.listens {
+		defer c.hear(ctx)()
 	}
 	event, err := c.watchKey(there, p.ahead.Key, p.rev+1, func(event broker.Event) bool {
 		return isOver(*p.ahead, event) || !p.second && noteOf(event.KV).Leads
@@ -94,6 +96,25 @@ func (c *sessionRun) awaitTurn(ctx context.Context, p place) (next place, known 
 		return place{}, p.second, nil
 	}
 	return place{ahead: p.ahead, second: true, leader: candidateOf(p.ahead.Key), rev: event.KV.Modified}, true, nil
+}
+
+// hear learns of leaders who are further ahead than the entry that this candidate watches, until stop is
+// called. It follows the whole queue, so it is only for who listens.
+func (c *sessionRun) hear(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	heard := make(chan struct{})
+	c.member.work.Go(func() {
+		defer close(heard)
+		for now, err := range Observe(ctx, c.broker, c.member.config.Namespace, c.name) {
+			if err == nil && now.Leader != "" && ctx.Err() == nil {
+				c.learn(now.Leader)
+			}
+		}
+	})
+	return func() {
+		cancel()
+		<-heard // or its events would come beside others
+	}
 }
 
 // errLook ends what whileThere returns when it is time to look who is ahead.

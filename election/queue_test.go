@@ -59,6 +59,7 @@ func TestElection_ALongLineIsFollowedToItsFirst(t *testing.T) {
 		}
 		c.forge("e", names...)
 		foo := c.member("foo")
+		foo.ignoring = true
 		e := foo.join("e")
 		leave := func(watches string, listed int64, gone ...string) {
 			c.Helper()
