@@ -58,7 +58,8 @@ type Events struct {
 	// Braked: so many nodes vanished at about the same time that their tasks are taken
 	// over only at this rate.
 	Braked func(vanished, perSecond int)
-	// Died: another node has vanished without notice, and its claims with it. It is told
+	// Died: another node has vanished without notice, and its claims with it, or something has died
+	// that ran the work of a node's tasks (Node.RecordDeath). It is told
 	// again once it is known which task is to blame, as soon as the node is back. Every node
 	// that is there reports it.
 	Died func(Death)
@@ -274,11 +275,15 @@ func LogEvents(log *slog.Logger) Events {
 
 // logDeath logs a death. Programs often log the name of their own node as "node".
 func logDeath(log *slog.Logger, d Death) {
-	if d.Culprit == "" {
-		log.Warn("node died", "name", d.Node, "claims", d.Claims)
-		return
+	what := "node died"
+	log = log.With("name", d.Node, "claims", d.Claims)
+	if d.Process != "" {
+		what, log = "what ran tasks of a node died", log.With("process", d.Process)
 	}
-	log.Warn("node died; a task is to blame", "name", d.Node, "claims", d.Claims, "task", d.Culprit, "deaths", d.Count)
+	if d.Culprit != "" {
+		what, log = what+"; a task is to blame", log.With("task", d.Culprit, "deaths", d.Count)
+	}
+	log.Warn(what)
 }
 
 // takeovers gathers the tasks that a node takes over, for one line of the log for each

@@ -39,7 +39,9 @@ func (j *journal) claimed(r *run, p *prospect, lost []mirror.End) {
 	var history []statemachine.HistoryEntry
 	for _, e := range append(lost, p.ended) {
 		if e.Token != 0 {
-			history = append(history, statemachine.HistoryEntry{At: e.At.UTC(), Event: statemachine.EventLost, Token: int64(e.Token), Node: e.Node, Interruption: true, Unseen: e.Late})
+			history = append(history, statemachine.HistoryEntry{
+				At: e.At.UTC(), Event: statemachine.EventLost, Token: int64(e.Token), Node: e.Node, Detail: crash{e.Process}.Error(), Interruption: true, Unseen: e.Late,
+			})
 		}
 	}
 	j.Add(coordinator.AuditRecord{
@@ -112,7 +114,10 @@ func (j *journal) ended(r *run, kind coordinator.Kind, at time.Time) {
 		return
 	}
 	e := statemachine.HistoryEntry{Event: statemachine.EventReleased}
-	switch {
+	switch crashed := (crash{}); {
+	case errors.As(r.cause, &crashed):
+		j.lost(r, r.cause, at)
+		return
 	case r.handTo == j.node:
 		e.Detail = "to run again here: " + r.cause.Error() // somebody wanted it
 	case r.handTo != "":

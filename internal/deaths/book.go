@@ -199,7 +199,7 @@ func (b *Book) Deaths(task string, created broker.Revision, now time.Time) (deat
 // blame.
 func (b *Book) Ends(task string) (ends []mirror.End) {
 	for _, l := range b.byTask[task] {
-		ends = append(ends, mirror.End{Node: l.in.Node, Token: l.token, At: l.in.At, Late: l.in.Late})
+		ends = append(ends, mirror.End{Node: l.in.Node, Token: l.token, At: l.in.At, Late: l.in.Late, Process: l.in.Process})
 	}
 	return ends
 }

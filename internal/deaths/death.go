@@ -9,6 +9,8 @@
 package deaths
 
 import (
+	"cmp"
+	"crypto/rand"
 	"encoding/json"
 	"slices"
 	"time"
@@ -33,12 +35,15 @@ const (
 	lostBytesMax = 16 << 10
 )
 
-// Death is the record of a node that vanished without notice, stored under
-// nodes/<node>/deaths/<incarnation>. Its JSON is stable.
+// Death is the record of a node that vanished without notice, or of a process that ran the work of
+// its tasks, stored under nodes/<node>/deaths/<incarnation>. Its JSON is stable.
 type Death struct {
-	// Node is the name of the node, Incarnation its session. They are in the key.
+	// Node is the name of the node, Incarnation its session. They are in the key. A process that
+	// ran the work of tasks has an incarnation of its own.
 	Node        string `json:"node"`
 	Incarnation string `json:"incarnation"`
+	// Process is what has died while the node went on, as "supervisor"; empty for the node.
+	Process string `json:"process,omitempty"`
 	// At is when another node saw that its session had ended, by that node's clock. The
 	// process has died up to the TTL of the session earlier.
 	At time.Time `json:"at"`
@@ -69,6 +74,17 @@ type Lost struct {
 	// Token is the fencing token of the claim.
 	Token broker.Revision `json:"token"`
 }
+
+// ProcessDied returns the record of the death of a process that ran the work of claims, while its node
+// goes on; recent reports whether one was granted shortly before.
+func ProcessDied(node, process string, lost []Lost, recent func(Lost) bool, now time.Time) Death {
+	d := Death{Node: node, Incarnation: rand.Text(), Process: process, At: now.UTC(), Restarted: true}
+	d.list(lost, recent)
+	return d
+}
+
+// What says what has died.
+func (d *Death) What() string { return cmp.Or(d.Process, "node") }
 
 // Parse parses the record of a death. It returns false for a value that is none.
 func Parse(node, incarnation string, kv broker.KV) (d Death, ok bool) {

@@ -152,7 +152,7 @@ func TestJudge_O02_ThatDeathsFollowEachOtherTellsNothingIfOneHasAnotherReason(t 
 	with := []string{"a b", "c d", "e a", "b c", "d e"}
 	c := newChronicle(t)
 	c.tasks = 6 // of which each node holds half
-	for i := range 6 {
+	for i := range 7 {
 		c.die("", "x "+with[i%5], "")
 	}
 	c.die("", "x c d", "x")
@@ -192,8 +192,8 @@ func TestJudge_O02_WhoMovesAlongWithAKillerOfNodesIsNotToBlame(t *testing.T) {
 func TestJudge_O02_ThatAnotherWasSuspectedAsOftenClearsNobodyWhoDiesEachTime(t *testing.T) {
 	c := newChronicle(t)
 	c.die("x rival", "", "")
-	for i := range 4 {
-		c.die("", "x "+[]string{"a b c d e", "f g h i j"}[i%2], map[int]string{3: "x"}[i])
+	for i := range 5 {
+		c.die("", "x "+[]string{"a b c d e", "f g h i j"}[i%2], map[int]string{4: "x"}[i])
 	}
 }
 

@@ -28,7 +28,7 @@ type Fleet struct {
 const (
 	// chanceMost is up to how many innocent tasks would have died as often by chance for the
 	// deaths to convict one, and likelier how much more probable that has to be of any other.
-	chanceMost = 0.02
+	chanceMost = 0.005
 	likelier   = 5
 	// soonMost is chanceMost for deaths soon after claims, in a row with one that lists the task
 	// not, or not as claimed lately: then most of what runs was claimed lately.

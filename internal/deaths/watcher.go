@@ -179,12 +179,28 @@ func (w *Watcher) Scatter(task string, place int) time.Time {
 	if g, isGone := w.gone[e.Session]; !isGone || e.At < g.At {
 		return time.Time{}
 	}
+	return scatter(fmt.Sprint(e.Session), task, place, e.seen)
+}
+
+// Scatter is Watcher.Scatter for tasks that have died with a process of their node, more than once: the
+// node goes on, so only the record says it.
+func (b *Book) Scatter(task string, place int) time.Time {
+	n := len(b.byTask[task])
+	if n < 2 || b.byTask[task][n-1].in.Process == "" {
+		return time.Time{}
+	}
+	e := b.byTask[task][n-1].in
+	return scatter(e.Incarnation, task, place, e.seen)
+}
+
+// scatter returns until when a node leaves a task to others that has died at a time.
+func scatter(death, task string, place int, at time.Time) time.Time {
 	h := fnv.New32a()
-	fmt.Fprint(h, e.Session, task)
+	fmt.Fprint(h, death, task)
 	if h.Sum32()>>8%2 == uint32(place%2) {
 		return time.Time{}
 	}
-	return e.seen.Add(scatterFor)
+	return at.Add(scatterFor)
 }
 
 // Undecided returns until when a task without an owner is not to be claimed, because its

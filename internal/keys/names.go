@@ -43,6 +43,9 @@ func CheckTaskID(id string) error { return checkSegment("task ID", id, TaskIDByt
 // path.
 func CheckNodeName(name string) error { return checkSegment("node name", name, NodeNameBytesMax) }
 
+// CheckProcess returns an error for the name of a process of a node that could not be that of a node.
+func CheckProcess(name string) error { return checkSegment("process", name, NodeNameBytesMax) }
+
 // RetentionElection is the election of the node that deletes the records of old tasks.
 // No user's election can have such a name.
 const RetentionElection = "_retention"

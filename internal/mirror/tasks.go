@@ -184,6 +184,8 @@ type End struct {
 	// holder had died.
 	At   time.Time
 	Late bool
+	// Process is what has died that ran its work, while the node went on; empty if none has.
+	Process string
 }
 
 // Sums summarize a copy, for comparison with the expected contents without looking at

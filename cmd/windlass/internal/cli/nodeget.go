@@ -110,6 +110,9 @@ func nodeDetailTable(n nodeDetail, now time.Time) table {
 	detail.add("Output in", n.LogDir)
 	for _, d := range n.Deaths {
 		died := fmt.Sprintf("%s, with %d claim(s)", view.Ago(&d.At, now), d.Claims)
+		if d.Process != "" {
+			died += ", its " + view.Printable(d.Process)
+		}
 		if d.Culprit != "" {
 			died += ", by task " + d.Culprit
 		}

@@ -88,7 +88,8 @@ func (a *app) nodeDeathsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "deaths",
 		Short: "List the nodes that died within the last hour, and who is to blame",
-		Long: `List the nodes that vanished without notice within the last hour, the latest first.
+		Long: `List the nodes that vanished without notice within the last hour, the latest first,
+and the supervisors of commands that died while their nodes went on (WHAT).
 
 CULPRIT is the task that was found to blame, with how many nodes died while they ran
 it; it has failed. SUSPECTS are the tasks that had just been claimed.`,
@@ -109,7 +110,7 @@ it; it has failed. SUSPECTS are the tasks that had just been claimed.`,
 const suspectsShown = 3
 
 func deathTable(deaths []windlass.Death, now time.Time) table {
-	return table{heading: []string{"NODE", "AGO", "CLAIMS", "CULPRIT", "SUSPECTS"}, rows: rowsOf(deaths, func(d windlass.Death) []string {
+	return table{heading: []string{"NODE", "WHAT", "AGO", "CLAIMS", "CULPRIT", "SUSPECTS"}, rows: rowsOf(deaths, func(d windlass.Death) []string {
 		culprit, suspects := "-", "-"
 		if d.Culprit != "" {
 			culprit = fmt.Sprintf("%s (%d)", view.Printable(d.Culprit), d.Count)
@@ -122,7 +123,7 @@ func deathTable(deaths []windlass.Death, now time.Time) table {
 				suspects += fmt.Sprintf(" and %d more", d.Recent-suspectsShown)
 			}
 		}
-		return []string{d.Node, view.Age(&d.At, now), strconv.Itoa(d.Claims), culprit, suspects}
+		return []string{d.Node, view.Printable(d.What()), view.Age(&d.At, now), strconv.Itoa(d.Claims), culprit, suspects}
 	})}
 }
 

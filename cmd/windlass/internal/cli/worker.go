@@ -75,9 +75,15 @@ const exitFenced = 70
 
 func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, error) {
 	timing := session.Derive(c.SessionTTL)
+	var node *windlass.Node // set before anything runs
 	supervisor, err := exectask.Start(ctx, exectask.Config{
 		Args: []string{supervisorUse}, Node: c.Name, LogDir: c.LogDir, LogAge: c.logAge, LogSpace: c.logSpace, User: c.user,
 		Grace: commandGrace(timing),
+		Lost: func(tasks []string) {
+			if err := node.RecordDeath(context.Background(), "supervisor", tasks); err != nil {
+				c.log.Warn("broker trouble", "error", err)
+			}
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -103,8 +109,7 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 	if c.metrics != nil {
 		config = c.metrics.Instrument(config)
 	}
-	node, err := windlass.NewNode(config)
-	if err != nil {
+	if node, err = windlass.NewNode(config); err != nil {
 		return nil, errors.Join(err, supervisor.Close())
 	}
 	if c.metrics != nil {

@@ -225,6 +225,15 @@ func TestNamespace_FindsEachDefect(t *testing.T) {
 			w.put(w.space.NodeDeath("m", "i"), `{"at":"1999-12-31T23:58:00Z"}`)
 			w.put(w.space.NodeDeath("m", "j"), `{"at":"1999-12-31T23:59:00Z"}`)
 		}, doctor.CheckNodes, doctor.Warning, []string{"p, with which 2 nodes died", "1 node(s) that died repeatedly", "m died 2 times"}},
+		{"a node whose supervisor keeps dying", func(w *world, _ broker.SessionID) {
+			w.put(w.space.NodeDeath("n", "i"), `{"at":"1999-12-31T23:58:00Z","process":"supervisor","restarted":true}`)
+			w.put(w.space.NodeDeath("n", "j"), `{"at":"1999-12-31T23:59:00Z","process":"supervisor","restarted":true}`)
+		}, doctor.CheckNodes, doctor.Warning, []string{"1 node(s) that died repeatedly", "n, or its supervisor, died 2 times"}},
+		{"a task that killed nodes and was submitted again", func(w *world, n broker.SessionID) {
+			w.put(w.space.NodeDeath("m", "i"), `{"at":"1999-12-31T23:59:00Z","lost":[{"task":"x","token":1}],"culprit":"x","count":3}`)
+			w.task("x")
+			w.claim("x", "n", n)
+		}, doctor.CheckNodes, doctor.OK, []string{"1 registered"}},
 		{"deaths of long ago, and a single one", func(w *world, _ broker.SessionID) {
 			w.put(w.space.NodeDeath("n", "i"), `{"at":"1999-12-31T20:00:00Z","culprit":"p","count":3}`)
 			w.put(w.space.NodeDeath("n", "j"), `{"at":"1999-12-31T23:59:00Z"}`)

@@ -122,12 +122,17 @@ func (s *snapshot) checkNodes(before *snapshot, now time.Time) []Check {
 func (s *snapshot) noteDeaths(n *notes) {
 	var book deaths.Book
 	book.Set(s.deaths, true, func(string) broker.Revision { return 0 }, time.Now())
-	unexplained := map[string]int{}
+	unexplained, died := map[string]int{}, map[string]string{}
 	for _, d := range s.deaths {
 		if time.Since(d.At) > deaths.Window {
 			continue
 		}
-		if unexplained[d.Node] = book.Unexplained(d.Node); d.Culprit != "" {
+		if died[d.Node] = cmp.Or(died[d.Node], d.Node); d.Process != "" {
+			died[d.Node] = fmt.Sprintf("%s, or its %s,", d.Node, d.Process)
+		}
+		t := s.tasks.Get(d.Culprit)
+		runsAgain := t != nil && book.Blamed(t.ID, t.Created) == nil
+		if unexplained[d.Node] = book.Unexplained(d.Node); d.Culprit != "" && !runsAgain {
 			n.add(Warning, "task(s) that seem to have killed the nodes that ran them, and were set aside", `mend what they do; "windlass task retry" runs them again`,
 				fmt.Sprintf("%s, with which %d nodes died", d.Culprit, d.Count))
 		}
@@ -136,7 +141,7 @@ func (s *snapshot) noteDeaths(n *notes) {
 		if unexplained[name] < 2 {
 			continue
 		}
-		found := fmt.Sprintf("%s died %d times", name, unexplained[name])
+		found := fmt.Sprintf("%s died %d times", died[name], unexplained[name])
 		if node := s.nodes[name]; node != nil && !node.info.Probation.IsZero() {
 			found += ", and is given nothing until " + node.info.Probation.Format(time.RFC3339)
 		}

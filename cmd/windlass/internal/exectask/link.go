@@ -326,6 +326,13 @@ func (l *link) abandon(cause error) {
 		l.left = left
 		l.mu.Unlock()
 	}
+	if l.cfg.Lost != nil {
+		var tasks []string
+		for _, w := range waiting {
+			tasks = append(tasks, w.task)
+		}
+		l.cfg.Lost(tasks)
+	}
 	for _, w := range waiting {
 		w.answer(outcome{err: fmt.Errorf("%w: %w", ErrSupervisorLost, why)})
 	}

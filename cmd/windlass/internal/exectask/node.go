@@ -52,6 +52,9 @@ type Config struct {
 	Stdio *[3]*os.File
 	// User is the user that commands run as: nil means this process's own.
 	User *User
+	// Lost is told, if set, that the supervisor has died or fallen silent, and which tasks' commands have
+	// died with it. Their runs end with ErrSupervisorLost when it has returned.
+	Lost func(tasks []string)
 	// Stderr gets the supervisor's error messages: nil means standard error.
 	Stderr *os.File
 }

@@ -207,7 +207,7 @@ func TestHistory_O02_OfATaskThatWasSetAsideHasTheDeaths(t *testing.T) {
 				s := supervise(c, fuse, "a", "b", "c")
 				c.Advance(5 * time.Second)
 				c.Submit(windlass.Submission{ID: "poison"})
-				s.watch(3 * time.Minute)
+				s.watch(4 * time.Minute)
 				s.blamed(0)
 				if unseen := c.trueHistory("poison"); unseen != 0 {
 					t.Errorf("%d deaths are said to be unseen", unseen)

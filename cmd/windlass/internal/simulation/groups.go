@@ -52,12 +52,22 @@ func (w *world) unspread() string {
 	if err != nil {
 		return err.Error()
 	}
+	return unevenGroup(nodes, tasks, func(t windlass.TaskInfo) string {
+		if t.Type != groupedType {
+			return ""
+		}
+		return w.groupOf(t.ID)
+	})
+}
+
+// unevenGroup is unspread for tasks that are on nodes.
+func unevenGroup(nodes []windlass.NodeStatus, tasks []windlass.TaskInfo, groupOf func(windlass.TaskInfo) string) string {
 	held, all := map[string]map[string]int{}, map[string]int{} // the tasks of a group, and of all groups, by node
 	for g := range groups {
 		held[fmt.Sprint("g", g)] = map[string]int{}
 	}
 	for _, t := range tasks {
-		if group := w.groupOf(t.ID); t.Type == groupedType && t.Token != 0 && t.FinishedAt == nil {
+		if group := groupOf(t); group != "" && t.Token != 0 && t.FinishedAt == nil {
 			held[group][t.Node]++
 			all[t.Node]++
 		}

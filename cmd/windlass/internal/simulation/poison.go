@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -14,8 +15,9 @@ import (
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
-// poisoned is a fleet of nodes that a supervisor starts again when they have died. Some tasks
-// kill the nodes that run them, and nodes die for reasons that no task has: somebody kills
+// poisoned is a fleet of nodes that a supervisor starts again when they have died. Each has a process
+// of its own in which its tasks do their work. Some tasks
+// kill the nodes that run them, or that process, and both die for reasons that no task has: somebody kills
 // them, their machines fail, and they are replaced one after the other.
 type poisoned struct {
 	*windlasstest.Cluster
@@ -28,19 +30,27 @@ type poisoned struct {
 	// plan is what happens to the fleet, in the order of time.
 	plan []incident
 
+	// grouped is true if the healthy tasks are in groups.
+	grouped bool
+
 	mu    sync.Mutex
 	nodes map[string]*windlasstest.Node
+	// works is open while the process lives in which a node's tasks do their work.
+	works    map[string]chan struct{}
+	crashing sync.WaitGroup
 	// back is when each dead node is started again.
 	back map[string]time.Time
 	// killed counts the nodes that each task has killed.
 	killed map[string]int
 }
 
-// fuse is how long a task runs before it kills its node, and how many it may kill until it is
-// set aside, as decision 0056 has it, and one more for each time that the fleet is disturbed.
+// fuse is how long a task runs before it kills its node, or the process that does its work, and how many it
+// may kill until it is set aside, as decision 0056 has it, and one more for each time that the fleet is
+// disturbed.
 type fuse struct {
 	least, most time.Duration
 	kills       int
+	process     bool
 }
 
 // incident is something that happens to a fleet.
@@ -58,6 +68,8 @@ type blame struct {
 	// the end; unfound those that kill nodes and were not set aside, late those that have killed
 	// more than they may until they were.
 	innocent, unfound, late []string
+	// uneven says which groups are not spread once a node has joined at the end (O08).
+	uneven []string
 }
 
 // runPoisoned runs one fleet.
@@ -67,9 +79,14 @@ func runPoisoned(t *testing.T, seed uint64) (b blame) {
 		p := &poisoned{
 			Cluster: c, t: t, random: random, fuses: map[string]fuse{},
 			nodes: map[string]*windlasstest.Node{}, back: map[string]time.Time{}, killed: map[string]int{},
+			works: map[string]chan struct{}{}, grouped: random.IntN(2) == 0,
 		}
 		p.play()
 		b = p.judge()
+		p.crashing.Wait()
+		if p.grouped && len(b.unfound) == 0 {
+			b.uneven = p.uneven()
+		}
 	})
 	return b
 }
@@ -77,13 +94,13 @@ func runPoisoned(t *testing.T, seed uint64) (b blame) {
 func (p *poisoned) play() {
 	for i := range 3 + p.random.IntN(4) {
 		name := fmt.Sprint("n", i)
-		p.names = append(p.names, name)
-		p.nodes[name] = p.Start(name, windlass.Config{Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(p.handler(name))}})
+		p.names, p.works[name] = append(p.names, name), make(chan struct{})
+		p.nodes[name] = p.Start(name, p.config(name))
 	}
 	for i := range 2*len(p.names) + p.random.IntN(40) {
 		id := fmt.Sprint("t", i)
 		p.healthy = append(p.healthy, id)
-		p.Submit(windlass.Submission{ID: id})
+		p.Submit(windlass.Submission{ID: id, Spec: windlass.Spec{Group: p.groupOf(id)}})
 	}
 	p.Advance(time.Minute)
 	p.makePlan()
@@ -119,35 +136,99 @@ func (p *poisoned) makePlan() {
 	for range upTo(1) {
 		at(func(p *poisoned) { p.inTurn(p.replace) })
 	}
+	for range upTo(2) {
+		at(func(p *poisoned) { p.crash(p.someNode()) })
+	}
 	disturbed := len(p.plan)
 	for i := range upTo(2) {
 		id := fmt.Sprint("poison", i)
-		f := pick(p.random, fuse{0, 100 * time.Millisecond, 4}, fuse{time.Second, 8 * time.Second, 7}, fuse{12 * time.Second, 25 * time.Second, 20})
+		f := pick(p.random,
+			fuse{most: 100 * time.Millisecond, kills: 4}, fuse{least: time.Second, most: 8 * time.Second, kills: 7},
+			fuse{least: 12 * time.Second, most: 25 * time.Second, kills: 20})
 		f.kills += disturbed
+		f.process = p.random.IntN(2) == 0
 		p.fuses[id] = f
 		at(func(p *poisoned) { p.Submit(windlass.Submission{ID: id}) })
 	}
 	slices.SortStableFunc(p.plan, func(a, b incident) int { return a.at.Compare(b.at) })
 }
 
+func (p *poisoned) config(name string) windlass.Config {
+	return windlass.Config{Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(p.handler(name))}}
+}
+
 func (p *poisoned) handler(node string) func(context.Context, *windlass.Claim) error {
 	return func(ctx context.Context, claim *windlass.Claim) error {
-		if f, poison := p.fuses[claim.ID()]; poison {
-			p.mu.Lock()
-			after := f.least + upTo(p.random, f.most-f.least)
-			p.mu.Unlock()
+		p.mu.Lock()
+		works, f, kill := p.works[node], p.fuses[claim.ID()], p.kill
+		after := f.least + upTo(p.random, max(1, f.most-f.least))
+		p.mu.Unlock()
+		if f.process {
+			kill = p.crash
+		}
+		if f.most > 0 {
 			select {
 			case <-time.After(after):
 				p.mu.Lock()
 				p.killed[claim.ID()]++
 				p.mu.Unlock()
-				p.kill(node)
+				kill(node)
+			case <-works:
 			case <-ctx.Done():
 			}
 		}
-		<-ctx.Done()
-		return ctx.Err()
+		select {
+		case <-works:
+			return windlass.ErrRelease
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
+}
+
+// crash kills the process in which the tasks of a node do their work, and starts it again.
+func (p *poisoned) crash(name string) {
+	p.mu.Lock()
+	node, works := p.nodes[name], p.works[name]
+	var tasks []string
+	for _, t := range node.Tasks() {
+		if !t.Parked {
+			tasks = append(tasks, t.ID)
+		}
+	}
+	p.works[name] = make(chan struct{})
+	p.mu.Unlock()
+	p.crashing.Go(func() {
+		defer close(works)
+		_ = node.RecordDeath(p.t.Context(), "worker", tasks) // or it dies meanwhile
+	})
+}
+
+// groupOf returns the group of a healthy task, empty for none.
+func (p *poisoned) groupOf(id string) string {
+	if !p.grouped {
+		return ""
+	}
+	return fmt.Sprint("g", hash("group of "+id)%groups)
+}
+
+// uneven lets a node join, and returns the groups that are not spread then, if there are any.
+func (p *poisoned) uneven() (wrong []string) {
+	p.Start("joins", p.config("joins"))
+	for began := time.Now(); time.Since(began) < 2*spreadWithin; {
+		p.Advance(10 * time.Second)
+		nodes, err := p.Client().Nodes(p.t.Context())
+		tasks, err2 := p.Client().Tasks(p.t.Context(), windlass.Filter{})
+		if err = errors.Join(err, err2); err != nil {
+			return []string{err.Error()}
+		}
+		uneven := unevenGroup(nodes, tasks, func(t windlass.TaskInfo) string { return p.groupOf(t.ID) })
+		if uneven == "" {
+			return nil
+		}
+		wrong = []string{uneven}
+	}
+	return wrong
 }
 
 func (p *poisoned) someNode() string { return p.names[p.random.IntN(len(p.names))] }
@@ -218,7 +299,7 @@ func (p *poisoned) judge() (b blame) {
 	defer p.mu.Unlock()
 	for id, f := range p.fuses {
 		d, err := p.Client().Task(p.t.Context(), id)
-		kills := fmt.Sprintf("%s has killed %d nodes, each after %v to %v", id, p.killed[id], f.least, f.most)
+		kills := fmt.Sprintf("%s has killed %d nodes (or %t: their processes), each after %v to %v", id, p.killed[id], f.process, f.least, f.most)
 		if err != nil || d.Status != windlass.StatusFailed || !strings.HasPrefix(d.LastError(), setAside) {
 			b.unfound = append(b.unfound, fmt.Sprintf("%s, and is %s (%v)", kills, d.Status, err))
 		} else if p.killed[id] > f.kills {

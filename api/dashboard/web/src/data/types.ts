@@ -164,6 +164,8 @@ export interface FleetNode {
 export interface Death {
   node: string;
   incarnation: string;
+  /** What died while the node went on, such as its supervisor. */
+  process?: string;
   at: string;
   /** How many claims ended with it. */
   claims: number;

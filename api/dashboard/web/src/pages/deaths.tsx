@@ -39,7 +39,7 @@ export function Deaths({ deaths }: { deaths: readonly Death[] }): JSX.Element {
         {deaths.map((d) => (
           <li key={d.incarnation}>
             <span class="dot s-fault" aria-hidden="true" />
-            <span class="event">{d.restarted ? "died, and came back" : "vanished"}</span>
+            <span class="event">{d.process ? `its ${d.process} died` : d.restarted ? "died, and came back" : "vanished"}</span>
             <span class="where">{count(d.claims, "task")} on it</span>
             <span class="muted"><Ago at={d.at} after=" ago" /></span>
             <span class="detail">{d.culprit ? <>Task <a class="id" href={taskHref(d.culprit)}>{d.culprit}</a> explains {d.count === 1 ? "it" : `${d.count} deaths`}.</> : "No task is known to explain it."}</span>
