@@ -145,8 +145,8 @@ func (m *planSimulation) place(open []*mirror.Task) {
 	m.held = map[string]int{}
 	stays := map[string]placement.Node{}
 	for i := range m.after {
-		n := m.placed(&m.after[i])
-		if n.Closed == "" || n.Closed == "frozen" || n.Closed == "overloaded" {
+		switch n := m.placed(&m.after[i]); n.Closed {
+		case "", "frozen", "cordoned", "overloaded", "on probation":
 			stays[n.Name] = n
 		}
 	}

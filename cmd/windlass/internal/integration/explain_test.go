@@ -246,6 +246,29 @@ func TestPlan_M17_MovesTasksOfATypeThatANodeNamesAsShortLived(t *testing.T) {
 	})
 }
 
+// What runs on nodes that get nothing stays there: of a plan, only the tasks of the node that leaves wait.
+func TestPlan_OnlyWhatLosesItsNodeWaits(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.nodes(4)
+		f.submit("t", 12, windlass.Spec{})
+		f.allRun(time.Minute, 12)
+		f.settle(12)
+		for _, name := range []string{"n01", "n02"} {
+			_, err := f.client.Cordon(t.Context(), name, "")
+			f.must(err)
+		}
+		f.must(f.client.Send(t.Context(), "n03", windlass.Command{Command: windlass.CommandFreeze}))
+		f.Advance(time.Minute)
+		report, err := f.client.Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) {
+			return slices.DeleteFunc(nodes, func(n windlass.NodeInfo) bool { return n.Name == "n00" }), nil
+		})
+		f.must(err)
+		if want := []windlass.PlannedMove{{From: "n00", Tasks: 3}}; report.Waiting != 3 || !slices.Equal(report.Moves, want) {
+			t.Errorf("%d wait, and the moves are %+v", report.Waiting, report.Moves)
+		}
+	})
+}
+
 func TestDoubts_NameTheTypesThatNobodyRunsAndTheNeedsThatLeftNoTrace(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		doubts := func(tasks ...windlass.Submission) []string {
