@@ -24,6 +24,7 @@ var rehearsals = map[string]func(*night){
 	"The lease margin is low":         nightOfSlowness,
 	"The broker is full":              nightOfAFullBroker,
 	"A deploy goes wrong":             nightOfADeploy,
+	"A change of tasks goes wrong":    nightOfAChange,
 	"A clock jumps":                   nightOfALeap,
 	"The broker came out of a backup": nightOfARestore,
 }
@@ -207,6 +208,25 @@ func nightOfADeploy(n *night) {
 	n.types(f.world, "NAME", "n2")
 	n.types(f.world, "NAME", "n2")
 	f.untilNoMore("different versions")
+}
+
+func nightOfAChange(n *night) {
+	f := newFleet(n.T, "n1")
+	const tasks = 4
+	before := f.writeLines("before.jsonl", f.commands("t", tasks, forever))
+	changed := f.commands("t", tasks, "exit 3")
+	for _, task := range changed {
+		task.(map[string]any)["props"].(map[string]any)["restart"] = "never"
+	}
+	changed[0] = f.commands("t", 1, forever+" # changed")[0]
+	f.must("task", "apply", "-f", before, "--yes")
+	f.waitAllRun(tasks)
+	f.must("task", "apply", "-f", f.writeLines("changed.jsonl", changed), "--yes")
+	n.types(f.world)
+	n.types(f.world, "ID", "t002")
+	n.types(f.world, "FILE", before)
+	n.types(f.world, "FILE", before)
+	n.types(f.world)
 }
 
 func nightOfALeap(n *night) {

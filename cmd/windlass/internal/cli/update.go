@@ -16,6 +16,7 @@ import (
 	"github.com/windlass-go/windlass/internal/commands"
 	"github.com/windlass-go/windlass/internal/meter"
 	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/statemachine"
 )
 
 func (a *app) taskUpdateCommand() *cobra.Command {
@@ -205,6 +206,7 @@ func (a *app) apply(ctx context.Context, c *windlass.Client, tasks []windlass.Su
 	if err != nil {
 		return err
 	}
+	a.warn(preview.Warnings...)
 	if preview.DryRun = consent.dryRun; preview.DryRun || len(open) == 0 {
 		return a.applied(preview, nil)
 	}
@@ -217,7 +219,7 @@ func (a *app) apply(ctx context.Context, c *windlass.Client, tasks []windlass.Su
 			return err
 		}
 	}
-	result := view.Applied{Unchanged: preview.Unchanged, Ended: preview.Ended, Changes: preview.Changes}
+	result := view.Applied{Unchanged: preview.Unchanged, Ended: preview.Ended, Changes: preview.Changes, Warnings: preview.Warnings}
 	bar := a.newProgress("applying", len(open))
 	effects, errs := c.Enqueue(meter.With(ctx, bar.set), open)
 	for i, effect := range effects {
@@ -226,8 +228,9 @@ func (a *app) apply(ctx context.Context, c *windlass.Client, tasks []windlass.Su
 		}
 	}
 	bar.end()
-	result.Warnings, _ = c.Doubts(ctx, open) // who cannot read them has been told of worse
-	a.warn(result.Warnings...)
+	doubts, _ := c.Doubts(ctx, open) // who cannot read them has been told of worse
+	a.warn(doubts...)
+	result.Warnings = append(result.Warnings, doubts...)
 	return errors.Join(a.applied(result, view.CausesFirst(errs)), ctx.Err())
 }
 
@@ -258,6 +261,7 @@ const previewBatch = 500
 // something to do.
 func previewApply(ctx context.Context, c *windlass.Client, tasks []windlass.Submission) (p view.Applied, open []windlass.Submission, err error) {
 	p.Changes = []view.Changed{}
+	failed := 0
 	for batch := range slices.Chunk(tasks, previewBatch) {
 		ids := make([]string, len(batch))
 		for i, task := range batch {
@@ -273,7 +277,9 @@ func previewApply(ctx context.Context, c *windlass.Client, tasks []windlass.Subm
 			case errors.As(err, &finished) && task.Rerun:
 				p.Requeued++
 			case errors.As(err, &finished):
-				p.Ended++
+				if p.Ended++; finished.State == statemachine.Failed {
+					failed++
+				}
 				continue
 			case err != nil:
 				return p, nil, err
@@ -288,6 +294,9 @@ func previewApply(ctx context.Context, c *windlass.Client, tasks []windlass.Subm
 			}
 			open = append(open, task)
 		}
+	}
+	if failed > 0 {
+		p.Warnings = append(p.Warnings, fmt.Sprintf(`%d task(s) that failed are left alone; a line with "rerun":true runs one again as it says`, failed))
 	}
 	return p, open, ctx.Err()
 }

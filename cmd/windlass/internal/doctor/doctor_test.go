@@ -321,6 +321,12 @@ func TestNamespace_FindsEachDefect(t *testing.T) {
 		{"a task that moves again and again, as at deploys and drains", func(w *world, _ broker.SessionID) {
 			w.put(w.space.History("runs"), w.history(statemachine.EventReleased, time.Minute, 9))
 		}, doctor.CheckRuns, doctor.OK, []string{"none keeps failing"}},
+		{"tasks that failed for good, which a deploy may have caused", func(w *world, _ broker.SessionID) {
+			for id, at := range map[string]string{"x": "1999-12-31T23:50:00Z", "y": "1999-12-31T23:20:00Z", "before": "1999-12-31T20:00:00Z"} {
+				w.put(w.space.State(id), `{"state":"failed","failures":1,"errors":[{"timestamp":"`+at+`","error":"e"}]}`)
+			}
+			w.put(w.space.State("well"), `{"state":"completed","errors":[{"timestamp":"1999-12-31T23:50:00Z","error":"e"}]}`)
+		}, doctor.CheckRuns, doctor.OK, []string{`none keeps failing or losing its node; 2 failed for good within the last hour, which "windlass task failures" groups`}},
 		{"a history that cannot be read", func(w *world, _ broker.SessionID) { w.put(w.space.History("runs"), "{") },
 			doctor.CheckValues, doctor.Warning, []string{"/w/history/runs: "}},
 

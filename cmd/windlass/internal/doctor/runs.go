@@ -20,13 +20,16 @@ const (
 	errorShown = 120
 )
 
-// noteFailures records a task that keeps failing and is run again.
+// noteFailures records a task that keeps failing and is run again, and counts what has failed for good.
 func (s *snapshot) noteFailures(id string, r *statemachine.Record) {
-	if r.State.Terminal() || r.Failures < failuresMany || len(r.Errors) == 0 {
+	if len(r.Errors) == 0 {
 		return
 	}
 	last := r.Errors[len(r.Errors)-1]
-	if time.Since(last.Timestamp) < repeatedWithin {
+	switch lately := time.Since(last.Timestamp) < repeatedWithin; {
+	case lately && r.State == statemachine.Failed:
+		s.failed++
+	case lately && !r.State.Terminal() && r.Failures >= failuresMany:
 		s.failing[id] = fmt.Sprintf("%d error(s), the last: %s", r.Failures, shorten.Line(last.Error, errorShown))
 	}
 }
@@ -75,5 +78,9 @@ func (s *snapshot) checkRuns() []Check {
 				id+": "+s.lost[id])
 		}
 	}
-	return n.checks(CheckRuns, "none keeps failing or losing its node")
+	healthy := "none keeps failing or losing its node"
+	if s.failed > 0 { // which may be as it should be
+		healthy += fmt.Sprintf(`; %d failed for good within the last hour, which "windlass task failures" groups`, s.failed)
+	}
+	return n.checks(CheckRuns, healthy)
 }

@@ -50,6 +50,8 @@ type snapshot struct {
 	// and again what they run, lost those whose claims are lost again and again, live or not;
 	// all say how.
 	failing, looping, lost map[string]string
+	// failed is how many tasks have failed for good within repeatedWithin.
+	failed int
 	// used is what the keys take, by the first part of their path.
 	used   map[string]used
 	layout []byte
