@@ -160,7 +160,7 @@ func TestJudge_O02_ThatDeathsFollowEachOtherTellsNothingIfOneHasAnotherReason(t 
 	c = newChronicle(t)
 	c.tasks = 6
 	c.die("", "a c e", "")
-	for i := range 9 {
+	for i := range 11 {
 		c.die("", "x "+with[i%5], "")
 	}
 }
