@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/windlasstest"
 )
@@ -104,7 +105,7 @@ func TestPoison_O02_TheTaskThatKillsTheProcessOfItsNodesTasksIsFound(t *testing.
 }
 
 // A process dies while its node is cut off. Whoever records that does not keep the handlers longer than the
-// session lasts; a record that could not be written is written later.
+// session lasts.
 func TestPoison_O02_AProcessOfTheNodeDiesWhileTheBrokerIsAway(t *testing.T) {
 	inMemory(t, func(t *testing.T, c *cluster) {
 		w := startWorks(c, "a", "b")
@@ -119,6 +120,26 @@ func TestPoison_O02_AProcessOfTheNodeDiesWhileTheBrokerIsAway(t *testing.T) {
 			t.Errorf("the handlers were kept for %v, longer than the session", took)
 		}
 		w.nodes["a"].Faults().Thaw()
+		c.WaitUntil(time.Minute, "all run", c.allRunning(10))
+	})
+}
+
+// A death that could not be recorded at once is recorded later, if the node keeps its session.
+func TestPoison_O02_TheDeathOfAProcessIsRecordedOnceTheBrokerIsBack(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		w := startWorks(c, "a", "b")
+		c.submit(10, windlass.Spec{})
+		c.WaitUntil(time.Minute, "all run", c.allRunning(10))
+		w.nodes["a"].Partition()
+		if err := w.kill("a"); !broker.Temporary(err) {
+			t.Errorf("recording a death without a broker: %v", err)
+		}
+		c.Advance(2 * time.Second)
+		w.nodes["a"].Heal()
+		c.WaitUntil(time.Minute, "the death is recorded", func() bool { return len(c.deaths()) == 1 })
+		if d := c.deaths()[0]; d.Process != "worker" || d.Claims != 5 {
+			t.Errorf("recorded is %+v", d)
+		}
 		c.WaitUntil(time.Minute, "all run", c.allRunning(10))
 	})
 }
