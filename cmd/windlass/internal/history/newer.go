@@ -56,13 +56,15 @@ func (t *task) takeHistory(e broker.Event) {
 	}
 }
 
-// newerEntries returns, for each entry of a history, whether it has such a member.
+// newerEntries returns, for each entry of a history, whether it has such a member. An entry is what
+// a history takes for one: with another detail it is another, as when a node that saw a claim end
+// replaces what one that came later supposed of it, and both name the same time.
 func newerEntries(value []byte) map[string]bool {
 	var h struct {
 		Entries []struct {
-			At, Event string
-			Token     int64
-			Newer     json.RawMessage
+			At, Event, Detail string
+			Token             int64
+			Newer             json.RawMessage
 		}
 	}
 	if json.Unmarshal(value, &h) != nil {
@@ -70,7 +72,7 @@ func newerEntries(value []byte) map[string]bool {
 	}
 	entries := map[string]bool{}
 	for _, entry := range h.Entries {
-		entries[fmt.Sprint(entry.Event, " of ", entry.Token, " at ", entry.At)] = entry.Newer != nil
+		entries[fmt.Sprintf("%s of %d at %s (%q)", entry.Event, entry.Token, entry.At, entry.Detail)] = entry.Newer != nil
 	}
 	return entries
 }

@@ -20,6 +20,7 @@ func TestLog_M06_FindsLostDataOfANewerVersion(t *testing.T) {
 		"the key below the task":   {del("tasks/a/newer"), "/h/tasks/a/newer"},
 		"nothing":                  {put("state/a", markedState), ""},
 		"an entry, which is old":   {put("history/a", `{"entries":[]}`), ""},
+		"an entry, for a better":   {put("history/a", strings.Replace(markedHistory, `"newer":1`, `"detail":"seen"`, 1)), ""},
 		"a history with its state": {del("history/a"), ""},
 	} {
 		_, wrong := checked(t, func(s *script, _ *Log) {
