@@ -113,17 +113,33 @@ func (w *world) thawNodes() {
 	}
 }
 
-// amiss reports something that has not settled yet, empty for nothing.
+// amiss reports something that has not settled yet, empty for nothing. What was amiss a moment ago
+// is looked at first: it mostly still is, and to look at everything takes long.
 func (w *world) amiss() string {
 	synctest.Wait()
-	if wrong, err := w.cluster.Unsettled(w.t.Context()); err != nil || len(wrong) > 0 {
-		return fmt.Sprintf("%v %s", err, strings.Join(wrong, "; "))
+	checks := []func() string{w.unsettled, w.lost, w.circular, w.unfinished, w.ignoredCommand, w.outdated, w.misled, w.pausedStill}
+	if wrong := checks[w.amissLast](); wrong != "" {
+		return wrong
 	}
-	for _, check := range []func() string{w.lost, w.circular, w.unfinished, w.ignoredCommand, w.outdated, w.misled, w.pausedStill} {
+	for i, check := range checks {
 		if wrong := check(); wrong != "" {
+			w.amissLast = i
 			return wrong
 		}
 	}
+	return w.misplaced()
+}
+
+func (w *world) unsettled() string {
+	if wrong, err := w.cluster.Unsettled(w.t.Context()); err != nil || len(wrong) > 0 {
+		return fmt.Sprintf("%v %s", err, strings.Join(wrong, "; "))
+	}
+	return ""
+}
+
+// misplaced reports a node that is not there (V6) or may not claim, or tasks that are unevenly
+// spread (V2), empty for nothing.
+func (w *world) misplaced() string {
 	nodes, err := w.client.Nodes(w.t.Context())
 	if err != nil {
 		return err.Error()

@@ -73,6 +73,8 @@ type world struct {
 	// processes are all that were started, up those that were not killed or stopped.
 	processes, up []*process
 	names         int
+	// amissLast is the check that last found something amiss.
+	amissLast int
 	// stopping are the nodes that stop in good order while a take-over is measured.
 	stopping sync.WaitGroup
 	// expected has the tasks that were acknowledged and not deleted since.
