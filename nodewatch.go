@@ -41,7 +41,7 @@ func (c *Client) WatchNodes(ctx context.Context) iter.Seq2[NodeChange, error] {
 		defer cancel()
 		looks := make(chan time.Time)
 		looking.Go(func() {
-			session.WatchSilence(ctx, c.broker, c.space.Sessions(), func(now map[broker.SessionID]time.Time) {
+			session.WatchSilence(ctx, c.broker, c.space.Sessions(), nil, func(now map[broker.SessionID]time.Time) {
 				w.fellSilent(now)
 				select {
 				case looks <- time.Now():

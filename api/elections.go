@@ -82,14 +82,16 @@ func (s *Server) resigned(ctx context.Context, v view.Resigned, patience time.Du
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var trouble error
+	var silent time.Time
 	for now, err := range election.Observe(ctx, s.config.Broker, s.config.Namespace, v.Election) {
 		if trouble = err; err == nil && now.Token != v.Token {
 			v.Leader = now.Leader
 			return &ok[view.Resigned]{v}, nil
 		}
+		silent = now.SilentSince
 	}
 	if trouble != nil {
 		return nil, trouble
 	}
-	return nil, fmt.Errorf("election %q: candidate %q was asked, and has not stepped down within %v: %w", v.Election, v.Asked, patience, context.DeadlineExceeded)
+	return nil, fmt.Errorf("%s: %w", v.Late(patience, silent, time.Now()), context.DeadlineExceeded)
 }

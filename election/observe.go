@@ -96,12 +96,11 @@ func (q queues) queue(election string) []broker.KV {
 	return slices.SortedFunc(maps.Values(q[election]), byOrder)
 }
 
-// first returns the leader of an election.
-func (q queues) first(election string) (first Leadership) {
-	var least broker.KV
+// first returns the entry of the leader of an election, the zero KV if it has none.
+func (q queues) first(election string) (first broker.KV) {
 	for _, kv := range q[election] {
-		if least.Key == "" || byOrder(kv, least) < 0 {
-			least, first = kv, leadershipOf(kv)
+		if first.Key == "" || byOrder(kv, first) < 0 {
+			first = kv
 		}
 	}
 	return first
@@ -124,6 +123,8 @@ type Leadership struct {
 	Leader string
 	// Token is the token of the term.
 	Token int64
+	// SilentSince is CandidateInfo.SilentSince of the leader. Only Observe sets it.
+	SilentSince time.Time
 }
 
 func leadershipOf(kv broker.KV) Leadership {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -41,7 +42,7 @@ func Watch(ctx context.Context, b broker.Broker, namespace string) iter.Seq2[Lin
 				return true
 			})
 		}, func(ctx context.Context, turn func(func() bool)) {
-			session.WatchSilence(ctx, b, space.Sessions(), func(now map[broker.SessionID]time.Time) {
+			session.WatchSilence(ctx, b, space.Sessions(), nil, func(now map[broker.SessionID]time.Time) {
 				turn(func() bool { return w.fellSilent(now) })
 			})
 		})
@@ -138,8 +139,9 @@ func (w *lines) show(info ElectionInfo) bool {
 }
 
 // Observe follows who leads an election without being a candidate: it yields the
-// leader, and then every change, until ctx ends. It yields an error and then retries,
-// unless it is a ConfigError; after errors it yields the leader again, changed or not.
+// leader, and then every change, also of whether its session is renewed, until ctx ends. It yields
+// an error and then retries, unless it is a ConfigError; after errors it yields the leader again,
+// changed or not.
 func Observe(ctx context.Context, b broker.Broker, namespace, election string) iter.Seq2[Leadership, error] {
 	return func(yield func(Leadership, error) bool) {
 		space, err := named(namespace, election)
@@ -147,20 +149,68 @@ func Observe(ctx context.Context, b broker.Broker, namespace, election string) i
 			yield(Leadership{}, err)
 			return
 		}
-		var told *Leadership
-		follow(ctx, b, space, space.Election(election), func(s step) bool {
-			if s.err != nil {
-				told = nil
-				return yield(Leadership{}, s.err)
-			}
-			now := s.queues.first(election)
-			if told != nil && *told == now {
+		w := observer{election: election, yield: yield}
+		inTurns(ctx, func(ctx context.Context, turn func(func() bool)) {
+			follow(ctx, b, space, space.Election(election), func(s step) bool {
+				turn(func() bool { return w.take(s) })
 				return true
-			}
-			told = &now
-			return yield(now, nil)
+			})
+		}, func(ctx context.Context, turn func(func() bool)) {
+			session.WatchSilence(ctx, b, space.Sessions(), w.leading, func(now map[broker.SessionID]time.Time) {
+				turn(func() bool { return w.fellSilent(now) })
+			})
 		})
 	}
+}
+
+// observer is the state of an Observe. Its methods take turns, except leading.
+type observer struct {
+	election string
+	// first is the entry of who leads, the zero KV for nobody, and session its session.
+	first   broker.KV
+	session atomic.Int64
+	// silent has that session if it is not renewed.
+	silent map[broker.SessionID]time.Time
+	// told is what was yielded last, nil after an error.
+	told  *Leadership
+	yield func(Leadership, error) bool
+}
+
+// leading returns the session of who leads.
+func (w *observer) leading() []broker.SessionID {
+	if id := broker.SessionID(w.session.Load()); id != 0 {
+		return []broker.SessionID{id}
+	}
+	return nil
+}
+
+func (w *observer) take(s step) bool {
+	if s.err != nil {
+		w.told = nil
+		return w.yield(Leadership{}, s.err)
+	}
+	w.first = s.queues.first(w.election)
+	w.session.Store(int64(w.first.Session))
+	return w.tell()
+}
+
+func (w *observer) fellSilent(now map[broker.SessionID]time.Time) bool {
+	w.silent = now
+	return w.told == nil || w.tell()
+}
+
+// tell yields who leads, if that has changed.
+func (w *observer) tell() bool {
+	var now Leadership
+	if w.first.Key != "" {
+		now = leadershipOf(w.first)
+		now.SilentSince = w.silent[w.first.Session]
+	}
+	if t := w.told; t != nil && t.Token == now.Token && t.Leader == now.Leader && t.SilentSince.Equal(now.SilentSince) {
+		return true
+	}
+	w.told = &now
+	return w.yield(now, nil)
 }
 
 // step is the state after a listing or after the changes of one revision.

@@ -103,12 +103,21 @@ func (s *Silence) look(read Renewals, now time.Time) (silent, waiting map[broker
 }
 
 // WatchSilence calls told with the sessions in a folder that are not renewed, as Silence.Of tells
-// them, whenever these are others than before, until ctx ends. It looks every few seconds.
-func WatchSilence(ctx context.Context, b broker.Broker, folder string, told func(map[broker.SessionID]time.Time)) {
+// them, whenever these are others than before, until ctx ends. It looks every few seconds, at the
+// sessions that of returns, or at all if of is nil.
+func WatchSilence(ctx context.Context, b broker.Broker, folder string, of func() []broker.SessionID, told func(map[broker.SessionID]time.Time)) {
 	var s Silence
 	var before map[broker.SessionID]time.Time
 	for ctx.Err() == nil {
-		now, err := s.Of(ctx, b, folder)
+		var ids []broker.SessionID
+		var now map[broker.SessionID]time.Time
+		var err error
+		if of != nil {
+			ids = of()
+		}
+		if of == nil || len(ids) > 0 { // Of takes none for all
+			now, err = s.Of(ctx, b, folder, ids...)
+		}
 		if err == nil && ctx.Err() == nil && !maps.EqualFunc(before, now, time.Time.Equal) { // who watches is told of errors by what it watches
 			before = now
 			told(now)

@@ -121,7 +121,7 @@ func TestWatchSilence_O07_TellsWhoFallsSilentAndWhoIsGone(t *testing.T) {
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			WatchSilence(ctx, b, renewals, func(now map[broker.SessionID]time.Time) { told <- now })
+			WatchSilence(ctx, b, renewals, nil, func(now map[broker.SessionID]time.Time) { told <- now })
 		}()
 		defer cancel()
 		time.Sleep(time.Minute)

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/windlass-go/windlass/election"
@@ -42,4 +43,14 @@ type Resigned struct {
 	Token int64  `json:"token"`
 	// Leader is the next leader, empty if nobody leads or nobody waited.
 	Leader string `json:"leader"`
+}
+
+// Late says that the leader was asked and has not stepped down in time, and why that may be.
+// silent is when it last renewed its session, if that is too long ago.
+func (r Resigned) Late(within time.Duration, silent, now time.Time) string {
+	text := fmt.Sprintf("election %q: candidate %q was asked, and has not stepped down within %v", r.Election, r.Asked, within)
+	if !silent.IsZero() {
+		text += fmt.Sprintf(`: it is dead or cut off, %s; a node or candidate that starts ends its session, and so does "windlass doctor --fix"`, NotRenewed(silent, now))
+	}
+	return text
 }

@@ -15,6 +15,7 @@ import (
 // rehearsals are the situations of the page, by heading.
 var rehearsals = map[string]func(*night){
 	"Nothing runs":                    nightWithoutQuorum,
+	"A leader is dead":                nightOfADeadLeader,
 	"The network is split":            nightOfASplit,
 	"Tasks stay pending":              nightOfPending,
 	"Tasks fail":                      nightOfFailures,
@@ -42,6 +43,26 @@ func nightWithoutQuorum(n *night) {
 	n.types(r.world)
 	r.waitAllRun(tasks)
 	r.noneExited()
+}
+
+func nightOfADeadLeader(n *night) {
+	f := newFleet(n.T)
+	stands := func(name string) *process {
+		return f.start(name, "elect", "reports", "--candidate", name, "--session-ttl", "5s", "--", "sleep", "1000000")
+	}
+	first := stands("c1")
+	f.eventually(soon, func() string {
+		if out := f.must("election", "list"); !strings.Contains(out, "c1") {
+			return out
+		}
+		return ""
+	})
+	f.kill(first)
+	n.types(f.world)
+	n.types(f.world)
+	n.types(f.world)
+	stands("c2")
+	n.types(f.world)
 }
 
 func nightOfASplit(n *night) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -136,11 +137,7 @@ it has not stepped down within --timeout; it may still do so later.`,
 					return err
 				}
 				return a.print(v, func() table {
-					text := fmt.Sprintf("%s was asked to resign from %s", view.Printable(v.Asked), view.Printable(v.Election))
-					if wait {
-						text = fmt.Sprintf("%s has resigned from %s; the leader is %s", view.Printable(v.Asked), view.Printable(v.Election), view.OrDash(view.Printable(v.Leader)))
-					}
-					return table{footer: text}
+					return table{footer: resignedText(v, wait)}
 				})
 			})
 		},
@@ -148,6 +145,17 @@ it has not stepped down within --timeout; it may still do so later.`,
 	cmd.Flags().BoolVar(&wait, "wait", true, "wait until it has stepped down")
 	cmd.Flags().DurationVar(&timeout, "timeout", waitDefault, "how long to wait")
 	return a.outputFlag(cmd)
+}
+
+func resignedText(v view.Resigned, waited bool) string {
+	asked, from := view.Printable(v.Asked), view.Printable(v.Election)
+	switch {
+	case !waited:
+		return fmt.Sprintf("%s was asked to resign from %s", asked, from)
+	case v.Leader == "":
+		return fmt.Sprintf("%s has resigned from %s; nobody else stands, so it leads again once it has queued up", asked, from)
+	}
+	return fmt.Sprintf("%s has resigned from %s; the leader is %s", asked, from, view.Printable(v.Leader))
 }
 
 func (a *app) resign(ctx context.Context, b broker.Broker, name string, wait bool, timeout time.Duration) (view.Resigned, error) {
@@ -162,19 +170,22 @@ func (a *app) resign(ctx context.Context, b broker.Broker, name string, wait boo
 	defer time.AfterFunc(timeout, cancel).Stop()
 	bar := a.newProgress("waiting for "+asked.Leader+" to step down", 0)
 	defer bar.end()
+	var silent time.Time
 	for now, err := range election.Observe(limited, b, a.namespace, name) {
-		switch {
+		switch silent = now.SilentSince; {
 		case err != nil:
 			a.say(bar, "windlass: "+err.Error())
 		case now.Token != asked.Token:
 			v.Leader = now.Leader
 			return v, nil
+		case !silent.IsZero():
+			a.say(bar, fmt.Sprintf("windlass: %s is %s: it is dead or cut off", view.Printable(asked.Leader), view.NotRenewed(silent, time.Now())))
 		}
 	}
 	if ctx.Err() != nil {
 		return v, ctx.Err()
 	}
-	return v, fmt.Errorf("election %q: candidate %q has not stepped down within %v", name, asked.Leader, timeout)
+	return v, errors.New(v.Late(timeout, silent, time.Now()))
 }
 
 // leaderChange is a line of "elect --observe". Its JSON is stable.
@@ -184,6 +195,9 @@ type leaderChange struct {
 	// Leader is empty, and the token of the term zero, when nobody leads.
 	Leader string `json:"leader"`
 	Token  int64  `json:"token"`
+	// SilentSince is when the leader last renewed its session, if that is too long ago: it is dead
+	// or cut off.
+	SilentSince time.Time `json:"silent_since,omitzero"`
 	// Problem is set, and the leader not known, once the broker cannot be followed. A line
 	// without it follows when it can be again.
 	Problem string `json:"problem,omitempty"`
@@ -195,8 +209,11 @@ func (a *app) observeElection(ctx context.Context, name string) error {
 		lines := lineWriter{app: a, heading: []string{"TIME", "ELECTION", "LEADER", "TOKEN"}, widths: []int{20, 16, 24, 0}}
 		err := watch(lines, leaderChanges(name, election.Observe(ctx, b, a.namespace, name)), func(c leaderChange) (any, []string) {
 			leader, token := view.OrDash(c.Leader), view.OrDash(strings.TrimPrefix(strconv.FormatInt(c.Token, 10), "0"))
-			if c.Problem != "" {
+			switch {
+			case c.Problem != "":
 				leader = "not known"
+			case !c.SilentSince.IsZero():
+				leader += " (" + view.NotRenewed(c.SilentSince, c.Time) + ")"
 			}
 			return c, []string{c.Time.Format(time.RFC3339), name, leader, token}
 		})
@@ -210,7 +227,7 @@ func leaderChanges(name string, observed iter.Seq2[election.Leadership, error]) 
 	return func(yield func(leaderChange, error) bool) {
 		known := true
 		for now, err := range observed {
-			c := leaderChange{Time: time.Now().UTC().Truncate(time.Millisecond), Election: name, Leader: now.Leader, Token: now.Token}
+			c := leaderChange{Time: time.Now().UTC().Truncate(time.Millisecond), Election: name, Leader: now.Leader, Token: now.Token, SilentSince: now.SilentSince}
 			if err != nil {
 				c.Problem = err.Error()
 			}

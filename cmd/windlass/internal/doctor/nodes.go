@@ -102,7 +102,11 @@ func (s *snapshot) checkNodes(before *snapshot, now time.Time) []Check {
 	differ(&n, versions, "version", "that is fine during a deploy")
 	differ(&n, ttls, "session TTL", "each takes over at its own pace; start them with the same --session-ttl")
 	if len(nodes) == 0 {
-		return []Check{{Name: CheckNodes, Status: Warning, Found: "no node is registered", Do: "start one, or see in its log why it does not join"}}
+		none := Check{Name: CheckNodes, Status: Warning, Found: "no node is registered", Do: "start one, or see in its log why it does not join"}
+		if len(n.list) == 0 {
+			return []Check{none}
+		}
+		return append(n.checks(CheckNodes, ""), none)
 	}
 	healthy := fmt.Sprintf("%d registered", len(nodes))
 	if len(idle) > 0 {

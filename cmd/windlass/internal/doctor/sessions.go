@@ -46,7 +46,7 @@ func (s *snapshot) noteSilent(n *notes, before *snapshot, now time.Time) {
 	for _, id := range s.silent(now) {
 		if s.renewals[id] == before.renewals[id] && before != s {
 			n.add(Problem, "session(s) that nobody renews, and nobody has ended: their processes are dead or cut off, and what they hold is shown as held",
-				`"windlass doctor --fix" ends them, and so does a node that is started, once it has been up for a session TTL`,
+				`"windlass doctor --fix" ends them, and so does a node or a candidate that is started, once it has been up for a session TTL`,
 				s.nameOf(id)+", "+view.NotRenewed(s.renewals[id].At, now))
 		}
 	}

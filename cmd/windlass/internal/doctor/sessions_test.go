@@ -58,6 +58,28 @@ func TestDoctor_O07_FindsAndEndsTheSessionsOfTheDead(t *testing.T) {
 	})
 }
 
+// Elections need no node, and so may have died without one that could tell.
+func TestDoctor_O07_FindsADeadLeaderWhereNoNodeIs(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		process := w.connect()
+		s, err := process.Grant(w.Context(), w.space.Sessions(), 5*time.Second)
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.putOn(s.ID, w.space.Candidate("e", "dead"), "dead")
+		if err := process.Close(); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if !w.has(w.space.Candidate("e", "dead")) {
+			return // the store has ended its session
+		}
+		if c := w.nodesCheck(); c.Status != doctor.Problem || !strings.Contains(strings.Join(c.Details, " "), "candidate dead of election e, not renewed for 1m") {
+			w.Errorf("found %+v", c)
+		}
+	})
+}
+
 // A clock that is an hour behind ends nobody's session.
 func TestDoctor_AccusesNobodyForAClock(t *testing.T) {
 	inWorlds(t, func(w *world) {

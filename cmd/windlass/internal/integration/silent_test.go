@@ -43,7 +43,7 @@ func TestSilent_O07_WhatADeadFleetHoldsIsNotSaidToBeWell(t *testing.T) {
 		noneSilent := func() {
 			t.Helper()
 			if got := silence(); slices.Max(got) > 0 {
-				t.Errorf("watched node and candidate, and candidate, task and node are silent for %v", got)
+				t.Errorf("node, candidate and leader that are watched, and candidate, task and node are silent for %v", got)
 			}
 		}
 		noneSilent()
@@ -54,7 +54,7 @@ func TestSilent_O07_WhatADeadFleetHoldsIsNotSaidToBeWell(t *testing.T) {
 		c.Advance(45 * time.Second)
 		// Each looks again after 4.5 s.
 		if got := silence(); slices.Min(got) < time.Minute || slices.Max(got) > time.Minute+20*time.Second {
-			t.Errorf("after a minute watched node and candidate, and candidate, task and node are silent for %v", got)
+			t.Errorf("after a minute node, candidate and leader that are watched, and candidate, task and node are silent for %v", got)
 		}
 		if why := c.explain("t").Why; !strings.HasPrefix(why, "a holds it, and has not renewed its session for 1m") {
 			t.Error(why)
@@ -82,12 +82,12 @@ func TestSilent_O07_WhatADeadFleetHoldsIsNotSaidToBeWell(t *testing.T) {
 	})
 }
 
-// watchSilence follows the only node and the only election, and returns when they were renewed last,
-// if that is long ago.
+// watchSilence follows the only node, the only election and who leads it, and returns when they were
+// renewed last, if that is long ago.
 func (c *cluster) watchSilence() (shown func() []time.Time) {
 	ctx, cancel := context.WithCancel(c.t.Context())
 	var mu sync.Mutex
-	var node, candidate time.Time
+	var node, candidate, leader time.Time
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		for change, err := range c.client.WatchNodes(ctx) {
@@ -105,6 +105,14 @@ func (c *cluster) watchSilence() (shown func() []time.Time) {
 			mu.Unlock()
 		}
 	})
+	watching.Go(func() {
+		for now, err := range election.Observe(ctx, c.store, "test", "reports") {
+			if mu.Lock(); err == nil && now.Leader != "" {
+				leader = now.SilentSince
+			}
+			mu.Unlock()
+		}
+	})
 	c.t.Cleanup(func() {
 		cancel()
 		watching.Wait()
@@ -112,6 +120,6 @@ func (c *cluster) watchSilence() (shown func() []time.Time) {
 	return func() []time.Time {
 		mu.Lock()
 		defer mu.Unlock()
-		return []time.Time{node, candidate}
+		return []time.Time{node, candidate, leader}
 	}
 }
