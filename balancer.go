@@ -219,7 +219,7 @@ func (in *incarnation) view(now time.Time) *View {
 	held := in.fleet.HeldBy(in.config.Name)
 	v := &View{Now: now, Self: NodeLoad{
 		Name: in.config.Name, Tasks: held.Tasks, Weight: held.Weight,
-		Frozen: in.info.Frozen || in.info.Cordoned, Draining: in.info.Draining || in.info.Returning, Overloaded: in.info.Overloaded,
+		Frozen: in.info.Frozen || in.info.Cordoned, Draining: in.info.leaving(), Overloaded: in.info.Overloaded,
 	}}
 	for _, p := range in.fleet.Peers() {
 		if in.config.sharesTypes(p.Types) {

@@ -302,6 +302,9 @@ type NodeInfo struct {
 	Probation time.Time `json:"probation,omitzero"`
 }
 
+// leaving reports whether a node gives back the tasks that it has.
+func (i *NodeInfo) leaving() bool { return i.Draining || i.Returning }
+
 // closed returns why a node takes no tasks; empty if it does.
 func (i *NodeInfo) closed() string {
 	switch {

@@ -95,7 +95,7 @@ func (in *incarnation) nodesGone(names []string, now time.Time) {
 // nodeGone notes that a registration has gone, unless it was one that was to go.
 func (in *incarnation) nodeGone(name string, gone mirror.Gone, now time.Time) {
 	var info NodeInfo
-	if json.Unmarshal(gone.Info, &info) != nil || info.Draining || info.Returning {
+	if json.Unmarshal(gone.Info, &info) != nil || info.leaving() {
 		return
 	}
 	if in.node.space.Parse(in.node.space.NodeDeath(name, info.Incarnation)).Kind != keys.NodeDeath {
@@ -510,7 +510,7 @@ func (in *incarnation) takeBack(ctx context.Context) {
 // that died, if it expires; empty for another.
 func (in *incarnation) dead(holder *broker.KV) string {
 	var info NodeInfo
-	if holder == nil || json.Unmarshal(holder.Value, &info) != nil || info.Draining || info.Returning ||
+	if holder == nil || json.Unmarshal(holder.Value, &info) != nil || info.leaving() ||
 		slices.Contains(in.node.incarnations, info.Incarnation) {
 		return ""
 	}

@@ -28,6 +28,8 @@ type PlanReport struct {
 	// unplaced.
 	Moved   int `json:"moved"`
 	Waiting int `json:"waiting"`
+	// Displaced has the IDs of up to five tasks that a node holds and that would be unplaced.
+	Displaced []string `json:"displaced,omitempty"`
 	// ImbalanceBefore and ImbalanceAfter are the highest load relative to weight
 	// divided by the mean, minus one: 0 is even, 1 means a node with twice its share.
 	ImbalanceBefore float64 `json:"imbalance_before"`
@@ -95,7 +97,7 @@ func (c *Client) Plan(ctx context.Context, edit NodeEdit) (PlanReport, error) {
 	m.balance()
 	then := placement.New(s.viewOf(after, nil))
 	report.ImbalanceAfter, report.UnspreadAfter = then.Imbalance(), groupSpreads(then)
-	report.Waiting = m.waiting
+	report.Waiting, report.Displaced = m.waiting, m.displaced
 	report.Moves, report.Moved = m.list()
 	report.Nodes = s.compareNodes(before, after, m.held)
 	return report, nil
@@ -133,10 +135,11 @@ func (s *survey) viewOf(nodes []NodeInfo, open map[*placement.Class]int) placeme
 // planSimulation carries out a plan on a survey's counts.
 type planSimulation struct {
 	*survey
-	after   []NodeInfo
-	held    map[string]int // weights before
-	moves   map[PlannedMove]int
-	waiting int
+	after     []NodeInfo
+	held      map[string]int // weights before
+	moves     map[PlannedMove]int
+	waiting   int
+	displaced []string
 }
 
 // place assigns a node to the tasks that no node holds, and to those that their node
@@ -145,9 +148,8 @@ func (m *planSimulation) place(open []*mirror.Task) {
 	m.held = map[string]int{}
 	stays := map[string]placement.Node{}
 	for i := range m.after {
-		switch n := m.placed(&m.after[i]); n.Closed {
-		case "", "frozen", "cordoned", "overloaded", "on probation":
-			stays[n.Name] = n
+		if n := &m.after[i]; !n.leaving() && m.silent[n.Name].IsZero() {
+			stays[n.Name] = m.placed(n)
 		}
 	}
 	unplaced := slices.Clone(open)
@@ -174,7 +176,9 @@ func (m *planSimulation) place(open []*mirror.Task) {
 		c := m.kinds.OfTask(t).Class
 		to := plan.Take(t.ID, c)
 		if to == "" {
-			m.waiting++
+			if m.waiting++; t.Owned() && len(m.displaced) < displacedMax {
+				m.displaced = append(m.displaced, t.ID)
+			}
 		} else {
 			m.tally.Add(to, c, 1)
 		}
@@ -213,10 +217,11 @@ func (m *planSimulation) carryOut(moves []placement.Move) {
 	}
 }
 
-// The limits of one plan: of the moves of a round, and of the rounds.
+// The limits of one plan: of the moves of a round, of the rounds, and of the tasks that are named.
 const (
 	plannedMovesMax  = 1_000_000
 	plannedRoundsMax = 20
+	displacedMax     = 5
 )
 
 func (m *planSimulation) list() (moves []PlannedMove, moved int) {

@@ -280,10 +280,42 @@ func checkDrain(ctx context.Context, c *windlass.Client, names []string) error {
 	if nowhere == 0 {
 		return nil
 	}
+	such, err := whyNowhere(ctx, c, names, report.Displaced)
+	if err != nil {
+		return err
+	}
 	return hintedError{
-		fmt.Errorf("drain %s: %d of %d task(s) would wait: %w", strings.Join(names, ", "), nowhere, all, errNowhere),
+		fmt.Errorf("drain %s: %d of %d task(s) would wait%s: %w", strings.Join(names, ", "), nowhere, all, such, errNowhere),
 		`"windlass task explain" says of a task what each node lacks; --force drains all the same.`,
 	}
+}
+
+// whyNowhere names the first of some tasks, and why the nodes besides those named cannot take it.
+func whyNowhere(ctx context.Context, c *windlass.Client, names, tasks []string) (string, error) {
+	if len(tasks) == 0 {
+		return "", nil
+	}
+	e, err := c.Explain(ctx, tasks[0])
+	if errors.Is(err, windlass.ErrNotFound) {
+		return "", nil // it has ended meanwhile
+	}
+	if err != nil {
+		return "", err
+	}
+	others := slices.DeleteFunc(e.Nodes, func(n windlass.NodeVerdict) bool { return n.Takes || slices.Contains(names, n.Node) })
+	var why []string
+	const shown = 3
+	for _, n := range others[:min(len(others), shown)] {
+		why = append(why, view.Printable(n.Node)+": "+n.Why)
+	}
+	if more := len(others) - shown; more > 0 {
+		why = append(why, fmt.Sprintf("and %d more", more))
+	}
+	text := ", such as " + view.Printable(tasks[0])
+	if len(why) > 0 {
+		text += " (" + strings.Join(why, "; ") + ")"
+	}
+	return text, nil
 }
 
 // waitDrained returns when all of the nodes are drained or gone.
