@@ -45,7 +45,8 @@ type Death struct {
 	// Process is what has died while the node went on, as "supervisor"; empty for the node.
 	Process string `json:"process,omitempty"`
 	// At is when another node saw that its session had ended, by that node's clock. The
-	// process has died up to the TTL of the session earlier.
+	// process has died up to the TTL of the session earlier. Of a process whose node goes on, it is
+	// when that node learned that it was dead.
 	At time.Time `json:"at"`
 	// Late is true if no other node was there when the process died: it may be dead for any time.
 	Late bool `json:"late,omitempty"`

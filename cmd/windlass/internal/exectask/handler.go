@@ -297,7 +297,8 @@ func (h *handler) run(ctx context.Context, c *windlass.Claim) error {
 			return ctx.Err()
 		case errors.Is(err, ErrSupervisorLost), errors.Is(err, ErrPastDeadline), errors.Is(err, ErrClosed),
 			errors.Is(err, ErrTooMany):
-			// The node failed, or is full: no fault of the task.
+			// The node failed, or is full, and the task has not. If it killed its supervisor,
+			// that death is recorded (Config.Lost), and tells in time.
 			return windlass.ErrRelease
 		case err == nil && result.Why != WhyExited:
 			// The deadline passed before ctx ended, as after a freeze: an interruption.
