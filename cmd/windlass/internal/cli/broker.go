@@ -236,12 +236,17 @@ func (a *app) withBroker(ctx context.Context, f func(broker.Broker) error) (err 
 }
 
 func (a *app) withClient(ctx context.Context, f func(*windlass.Client) error, options ...windlass.ClientOption) error {
+	return a.withClientOf(ctx, func(_ broker.Broker, c *windlass.Client) error { return f(c) }, options...)
+}
+
+// withClientOf is withClient for what also needs the broker of the client.
+func (a *app) withClientOf(ctx context.Context, f func(broker.Broker, *windlass.Client) error, options ...windlass.ClientOption) error {
 	return a.withBroker(ctx, func(b broker.Broker) error {
 		client, err := windlass.NewClient(b, a.namespace, options...)
 		if err != nil {
 			return err
 		}
-		return f(client)
+		return f(b, client)
 	})
 }
 

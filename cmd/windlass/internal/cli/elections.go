@@ -153,7 +153,7 @@ func resignedText(v view.Resigned, waited bool) string {
 	case !waited:
 		return fmt.Sprintf("%s was asked to resign from %s", asked, from)
 	case v.Leader == "":
-		return fmt.Sprintf("%s has resigned from %s; nobody else stands, so it leads again once it has queued up", asked, from)
+		return fmt.Sprintf("%s has resigned from %s; nobody else stands", asked, from)
 	}
 	return fmt.Sprintf("%s has resigned from %s; the leader is %s", asked, from, view.Printable(v.Leader))
 }

@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -130,6 +134,23 @@ func (a *app) warnUnused(ctx context.Context, c *windlass.Client, listed int) {
 	if version, err := c.Layout(ctx); err == nil && version == 0 {
 		a.warn(fmt.Sprintf("nothing was ever in the namespace %q of this broker", cmp.Or(a.namespace, windlass.NamespaceDefault)))
 	}
+}
+
+// warnSilent says that processes are dead or cut off whose sessions nobody has ended: what they
+// hold was shown as it was.
+func (a *app) warnSilent(ctx context.Context, b broker.Broker) {
+	space, err := a.space()
+	if err != nil {
+		return // it was refused before
+	}
+	var silence session.Silence
+	silent, err := silence.Of(ctx, b, space.Sessions())
+	if err != nil || len(silent) == 0 {
+		return // what was asked for was told
+	}
+	last := slices.MaxFunc(slices.Collect(maps.Values(silent)), time.Time.Compare)
+	a.warn(fmt.Sprintf(`%d session(s) %s or longer: their processes are dead or cut off, and what they hold is shown as it was; "windlass node list" and "election list" name them`,
+		len(silent), view.NotRenewed(last, time.Now())))
 }
 
 // lineWriter prints a stream: rows under one heading, or one JSON object on a

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -37,8 +38,7 @@ func (a *app) taskListCommand() *cobra.Command {
 			if err := cmp.Or(err, search.read(cmd, &filter)); err != nil {
 				return err
 			}
-			flags := cmd.Flags()
-			ordered := flags.Changed("sort") || flags.Changed("limit") || reverse || interruptions
+			ordered := cmd.Flags().Changed("sort") || cmd.Flags().Changed("limit") || reverse || interruptions
 			switch {
 			case follow && count:
 				return usagef("--watch and --count exclude each other")
@@ -49,11 +49,12 @@ func (a *app) taskListCommand() *cobra.Command {
 			case limit < 0:
 				return usagef("--limit %d: must not be negative", limit)
 			}
-			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
-				switch {
-				case follow:
+			return a.withClientOf(cmd.Context(), func(b broker.Broker, c *windlass.Client) error {
+				if follow {
 					return a.watchTasks(cmd.Context(), c, filter)
-				case count:
+				}
+				defer a.warnSilent(cmd.Context(), b)
+				if count {
 					return a.countTasks(cmd.Context(), c, filter)
 				}
 				tasks, err := a.listTasks(cmd.Context(), c, filter, by == byInterruptions)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/view"
 )
 
@@ -22,14 +23,18 @@ func (a *app) typeListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List the types that tasks have, that nodes run, or that are paused",
 		Args:  noArgs,
-		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, _ []string) error {
-			types, err := c.Types(ctx)
-			if err != nil {
-				return err
-			}
-			a.warnUnused(ctx, c, len(types))
-			return a.print(types, func() table { return typeTable(types, time.Now()) })
-		}),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			return a.withClientOf(ctx, func(b broker.Broker, c *windlass.Client) error {
+				types, err := c.Types(ctx)
+				if err != nil {
+					return err
+				}
+				a.warnUnused(ctx, c, len(types))
+				defer a.warnSilent(ctx, b)
+				return a.print(types, func() table { return typeTable(types, time.Now()) })
+			})
+		},
 	}
 	return a.outputFlag(cmd)
 }
