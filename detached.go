@@ -315,7 +315,7 @@ func (c *Client) FailDetached(ctx context.Context, id string, token int64, err e
 		if err := d.save(ctx); err != nil {
 			return err
 		}
-		d.note(ctx, now, statemachine.Event(statemachine.Sleeping), "until "+d.record.Until.UTC().Format(time.RFC3339))
+		d.note(ctx, now, statemachine.Event(statemachine.Sleeping), sleeps(*d.record.Until, err.Error()))
 		_ = d.giveBack(ctx) // the claim ends with its session anyway, and a second failure would count as a second error
 		return nil
 	})

@@ -88,18 +88,35 @@ func (j *journal) record(r *run, restarts *statemachine.Restarts) coordinator.Au
 	}
 }
 
-// stored records the state that was stored, from a time on.
+// stored records the state that was stored, from a time on, and the error that led to it.
 func (j *journal) stored(r *run, at time.Time) {
-	detail := ""
+	detail, fault := "", ""
+	if r.faulted {
+		r.faulted, fault = false, lastError(r.record.Errors)
+	}
 	switch {
 	case r.record.State == statemachine.Sleeping && r.record.Until != nil:
-		detail = "until " + r.record.Until.UTC().Format(time.RFC3339)
+		detail = sleeps(*r.record.Until, fault)
+	case fault != "" && !r.record.State.Terminal():
+		detail = afterError + fault
 	case r.record.State == statemachine.Failed:
 		detail = lastError(r.record.Errors)
 	case r.record.State == statemachine.Paused && r.record.TypePaused:
 		detail = "its type is paused"
 	}
 	j.add(r, at, statemachine.HistoryEntry{Event: statemachine.Event(r.record.State), Detail: detail})
+}
+
+// afterError precedes an error in the history of a task that runs again.
+const afterError = "after an error: "
+
+// sleeps says how long a task sleeps, and the error after which it does, empty for none.
+func sleeps(until time.Time, fault string) string {
+	detail := "until " + until.UTC().Format(time.RFC3339)
+	if fault != "" {
+		detail += ", " + afterError + fault
+	}
+	return detail
 }
 
 // lost records that a claim had ended before this node could end it, and when its handler did.

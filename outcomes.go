@@ -236,6 +236,7 @@ func (in *incarnation) decideFault(r *run, err error) {
 	if r.record.State, r.record.Until = next, decision.Until; next == statemachine.Sleeping {
 		in.events.Errored(r.claim.ID(), cause, *decision.Until)
 	}
+	r.faulted = true
 	in.save(r)
 }
 

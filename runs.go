@@ -54,6 +54,8 @@ type run struct {
 	recorded bool
 	// dequeued is set while the task is with a caller of Dequeue.
 	dequeued *Dequeued
+	// faulted is true if the state that is being stored follows from an error.
+	faulted bool
 	// departing is true if it is queued to be given away, or has been.
 	departing bool
 	// moved is true if another node gave it to this one.

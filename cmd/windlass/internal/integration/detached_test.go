@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/statemachine"
 )
 
 func TestDetached_OfTwoDetachedEndingsAtTheSameTimeOneWins(t *testing.T) {
@@ -140,6 +143,11 @@ func TestDetached_Z08_AFailedJobSleepsAndRunsAgainUntilItFailsForGood(t *testing
 		c.must(c.client.FailDetached(ctx, "a_t", d.Token, errors.New("first")))
 		if info, err := c.client.Task(ctx, "a_t"); err != nil || info.Status != windlass.StatusSleeping || info.Node != "" {
 			t.Fatalf("it is %+v, %v", info.TaskInfo, err)
+		}
+		if _, h := c.historyOf("a_t"); !slices.ContainsFunc(h.Entries, func(e statemachine.HistoryEntry) bool {
+			return strings.HasPrefix(e.Detail, "until ") && strings.HasSuffix(e.Detail, ", after an error: first")
+		}) {
+			t.Errorf("its history is %+v", h.Entries)
 		}
 		if _, err := c.client.DequeueDetached(ctx, "t", "script", 0); !errors.Is(err, windlass.ErrEmpty) {
 			t.Errorf("while it sleeps: %v", err)

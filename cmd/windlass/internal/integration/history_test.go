@@ -72,6 +72,35 @@ func TestHistory_M55_TellsOfEveryClaimAndCountsInterruptions(t *testing.T) {
 	})
 }
 
+// That a task sleeps says nothing of why: it may be its own wish, or the pause after an error.
+func TestHistory_M55_TellsTheErrorAfterWhichATaskSleeps(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		runs := 0
+		c.join("a", running(func(context.Context, *windlass.Claim) error {
+			switch runs++; runs {
+			case 1:
+				return errors.New("connection refused")
+			case 2:
+				return windlass.Message(statemachine.SleepUntil(time.Now().Add(time.Minute)))
+			}
+			return nil
+		}))
+		c.Submit(windlass.Submission{ID: "t"})
+		c.WaitFor(5*time.Minute, "t", windlass.StatusCompleted)
+		c.WaitUntil(5*time.Second, "all is in the history", func() bool { told, _ := c.historyOf("t"); return strings.HasSuffix(told, "completed@a") })
+		_, h := c.historyOf("t")
+		var slept []string
+		for _, e := range h.Entries {
+			if e.Event == statemachine.Event(statemachine.Sleeping) {
+				slept = append(slept, e.Detail)
+			}
+		}
+		if len(slept) != 2 || !strings.HasSuffix(slept[0], ", after an error: connection refused") || strings.Contains(slept[1], "error") {
+			t.Errorf("it slept %q", slept)
+		}
+	})
+}
+
 func TestHistory_M05_BadIDsAndUnknownTasksAreErrors(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		var input *windlass.BadInputError
