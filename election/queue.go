@@ -105,11 +105,13 @@ func (c *sessionRun) hear(ctx context.Context) (stop func()) {
 	heard := make(chan struct{})
 	c.member.work.Go(func() {
 		defer close(heard)
-		for now, err := range Observe(ctx, c.broker, c.member.config.Namespace, c.name) {
-			if err == nil && now.Leader != "" && ctx.Err() == nil {
-				c.learn(now.Leader)
+		// Not Observe: whether the leader renews its session is for others, and costs a read every few seconds.
+		follow(ctx, c.broker, c.member.space, c.member.space.Election(c.name), func(s step) bool {
+			if first := s.queues.first(c.name); first.Key != "" {
+				c.learn(candidateOf(first.Key))
 			}
-		}
+			return true
+		})
 	})
 	return func() {
 		cancel()
