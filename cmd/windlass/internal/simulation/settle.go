@@ -122,6 +122,9 @@ func (w *world) amiss() string {
 		return wrong
 	}
 	for i, check := range checks {
+		if i == w.amissLast {
+			continue
+		}
 		if wrong := check(); wrong != "" {
 			w.amissLast = i
 			return wrong
