@@ -290,18 +290,23 @@ func checkDrain(ctx context.Context, c *windlass.Client, names []string) error {
 	}
 }
 
-// whyNowhere names the first of some tasks, and why the nodes besides those named cannot take it.
+// whyNowhere names the first of some tasks that one of the named nodes holds, and why the other nodes
+// cannot take it.
 func whyNowhere(ctx context.Context, c *windlass.Client, names, tasks []string) (string, error) {
-	if len(tasks) == 0 {
-		return "", nil
+	for _, task := range tasks {
+		e, err := c.Explain(ctx, task)
+		switch {
+		case errors.Is(err, windlass.ErrNotFound): // it has ended meanwhile
+		case err != nil:
+			return "", err
+		case slices.Contains(names, e.Node): // or its node is dead, which has nothing to do with this
+			return suchAs(e, names), nil
+		}
 	}
-	e, err := c.Explain(ctx, tasks[0])
-	if errors.Is(err, windlass.ErrNotFound) {
-		return "", nil // it has ended meanwhile
-	}
-	if err != nil {
-		return "", err
-	}
+	return "", nil
+}
+
+func suchAs(e windlass.Explanation, names []string) string {
 	others := slices.DeleteFunc(e.Nodes, func(n windlass.NodeVerdict) bool { return n.Takes || slices.Contains(names, n.Node) })
 	var why []string
 	const shown = 3
@@ -311,11 +316,11 @@ func whyNowhere(ctx context.Context, c *windlass.Client, names, tasks []string) 
 	if more := len(others) - shown; more > 0 {
 		why = append(why, fmt.Sprintf("and %d more", more))
 	}
-	text := ", such as " + view.Printable(tasks[0])
+	text := ", such as " + view.Printable(e.ID)
 	if len(why) > 0 {
 		text += " (" + strings.Join(why, "; ") + ")"
 	}
-	return text, nil
+	return text
 }
 
 // waitDrained returns when all of the nodes are drained or gone.

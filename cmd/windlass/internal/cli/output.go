@@ -136,21 +136,25 @@ func (a *app) warnUnused(ctx context.Context, c *windlass.Client, listed int) {
 	}
 }
 
-// warnSilent says that processes are dead or cut off whose sessions nobody has ended: what they
-// hold was shown as it was.
-func (a *app) warnSilent(ctx context.Context, b broker.Broker) {
+// warnSilent says, unless err is set, that processes are dead or cut off whose sessions nobody has
+// ended: what they hold was shown as it was. It returns err.
+func (a *app) warnSilent(ctx context.Context, b broker.Broker, err error) error {
+	if err != nil {
+		return err
+	}
 	space, err := a.space()
 	if err != nil {
-		return // it was refused before
+		return err
 	}
 	var silence session.Silence
 	silent, err := silence.Of(ctx, b, space.Sessions())
 	if err != nil || len(silent) == 0 {
-		return // what was asked for was told
+		return nil // what was asked for was told
 	}
 	last := slices.MaxFunc(slices.Collect(maps.Values(silent)), time.Time.Compare)
 	a.warn(fmt.Sprintf(`%d session(s) %s or longer: their processes are dead or cut off, and what they hold is shown as it was; "windlass node list" and "election list" name them`,
 		len(silent), view.NotRenewed(last, time.Now())))
+	return nil
 }
 
 // lineWriter prints a stream: rows under one heading, or one JSON object on a

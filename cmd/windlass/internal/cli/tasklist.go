@@ -53,9 +53,8 @@ func (a *app) taskListCommand() *cobra.Command {
 				if follow {
 					return a.watchTasks(cmd.Context(), c, filter)
 				}
-				defer a.warnSilent(cmd.Context(), b)
 				if count {
-					return a.countTasks(cmd.Context(), c, filter)
+					return a.warnSilent(cmd.Context(), b, a.countTasks(cmd.Context(), c, filter))
 				}
 				tasks, err := a.listTasks(cmd.Context(), c, filter, by == byInterruptions)
 				if err != nil {
@@ -67,7 +66,8 @@ func (a *app) taskListCommand() *cobra.Command {
 						return err
 					}
 				}
-				return a.print(tasks, func() table { return taskTable(tasks, len(filter.Tags) > 0, time.Now()) })
+				err = a.print(tasks, func() table { return taskTable(tasks, len(filter.Tags) > 0, time.Now()) })
+				return a.warnSilent(cmd.Context(), b, err)
 			})
 		},
 	}

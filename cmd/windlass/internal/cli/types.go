@@ -31,8 +31,7 @@ func (a *app) typeListCommand() *cobra.Command {
 					return err
 				}
 				a.warnUnused(ctx, c, len(types))
-				defer a.warnSilent(ctx, b)
-				return a.print(types, func() table { return typeTable(types, time.Now()) })
+				return a.warnSilent(ctx, b, a.print(types, func() table { return typeTable(types, time.Now()) }))
 			})
 		},
 	}
