@@ -197,11 +197,11 @@ func (in *incarnation) register(ctx context.Context) error {
 			since = time.Now() // a broker that was away may have given every session its whole TTL again
 		case r.OK:
 			in.infoCreated, in.out.published = r.Revision, r.Revision
-			in.succeed(in.dead(holder), before)
+			in.succeed(in.dead(in.lastOf(ctx, holder)), before)
 			return nil
 		case r.Reads[0] != nil && r.Reads[0].Session == in.session.ID():
 			in.infoCreated, in.out.published = r.Reads[0].Created, r.Reads[0].Modified // an earlier attempt was applied
-			in.succeed(in.dead(holder), before)
+			in.succeed(in.dead(in.lastOf(ctx, holder)), before)
 			return nil
 		case !sameRevision(r.Reads[1], layout):
 			layout, in.info.Cordoned = r.Reads[1], r.Reads[2] != nil

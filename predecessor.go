@@ -12,8 +12,8 @@ import (
 	"github.com/windlass-go/windlass/internal/mirror"
 )
 
-// predecessor is a process that had this node's name and died when no other node was there
-// that would see its claims end.
+// predecessor is a process that had this node's name and died. Perhaps nobody else sees its
+// claims end: no other node is there, or all of them have died with it.
 type predecessor struct {
 	info    []byte
 	session broker.SessionID
@@ -28,10 +28,6 @@ type predecessor struct {
 // not, or cannot: what was held is then started again as if nothing was known.
 func (in *incarnation) predecessor(ctx context.Context, holder *broker.KV) *predecessor {
 	if in.dead(holder) == "" {
-		return nil
-	}
-	nodes, err := listNodes(ctx, in.config.Broker, in.node.space)
-	if err != nil || len(nodes.Registered()) > 1 {
 		return nil
 	}
 	p := &predecessor{info: holder.Value, session: holder.Session, settledAt: time.Now().Add(-holderTTL(holder.Value) - deaths.RecentFor)}
@@ -65,12 +61,37 @@ func (in *incarnation) predecessor(ctx context.Context, holder *broker.KV) *pred
 	return p
 }
 
-// succeed notes which process died under this node's name before, empty for none, and how its
-// claims ended, if nobody else sees it.
-func (in *incarnation) succeed(dead string, p *predecessor) {
-	if dead != "" {
-		in.deaths.Inherit(dead, time.Now())
+// lastOf returns a registration under this node's name as its holder left it: one that stopped
+// said so at last. It is known since this node is registered.
+func (in *incarnation) lastOf(ctx context.Context, holder *broker.KV) *broker.KV {
+	if in.dead(holder) == "" {
+		return holder
 	}
+	ctx, cancel := context.WithTimeout(ctx, in.session.Timing().TTL)
+	defer cancel()
+	for batch, err := range in.config.Broker.Watch(ctx, in.node.space.NodeInfo(in.config.Name), holder.Modified+1) {
+		if err != nil {
+			return holder
+		}
+		for _, e := range batch.Events {
+			if !e.Deleted && e.KV.Session == holder.Session {
+				holder = &e.KV
+			}
+		}
+		if batch.Revision >= in.infoCreated {
+			return holder
+		}
+	}
+	return holder
+}
+
+// succeed notes which process died under this node's name before, empty for none, and how its
+// claims ended. Who has seen that records it sooner, as this node is younger.
+func (in *incarnation) succeed(dead string, p *predecessor) {
+	if dead == "" {
+		return
+	}
+	in.deaths.Inherit(dead, time.Now())
 	if p == nil {
 		return
 	}

@@ -3,6 +3,7 @@ package integration_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -310,6 +311,56 @@ func TestPoison_O02_AFleetOfOneIsBackAtOnce(t *testing.T) {
 		for _, id := range append(old, "young") {
 			c.wantStatus(id, windlass.StatusRunning)
 		}
+	})
+}
+
+// Nobody who lives sees nodes die that die together: each of those that are back tells of its own.
+func TestPoison_O02_NodesThatDieAndReturnTogetherAreAllRecorded(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		names := []string{"a", "b", "c"}
+		s := supervise(c, 0, names...)
+		c.submit(30, windlass.Spec{})
+		c.WaitUntil(time.Minute, "all run", c.allRunning(30))
+		c.Settle(time.Minute)
+		for _, name := range names {
+			s.kill(name)
+		}
+		for range names {
+			s.restart(<-s.died)
+		}
+		c.WaitUntil(time.Minute, "all run", c.allRunning(30))
+		c.WaitUntil(time.Minute, "all deaths are recorded and answered", func() bool {
+			return !slices.ContainsFunc(c.deaths(), func(d windlass.Death) bool { return !d.Restarted }) && len(c.deaths()) == len(names)
+		})
+		claims := 0
+		for _, d := range c.deaths() {
+			claims += d.Claims
+		}
+		if claims != 30 {
+			t.Errorf("%d claims ended with them: %+v", claims, c.deaths())
+		}
+	})
+}
+
+func TestPoison_O02_ANodeThatStopsWhileAnotherWaitsForItsNameHasNotDied(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		first := c.join("a")
+		c.submit(4, windlass.Spec{})
+		c.WaitUntil(time.Minute, "all run", c.allRunning(4))
+		before := c.nodes()[0].Incarnation
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.newNode("a").Run(ctx) }()
+		c.Advance(time.Second)
+		c.must(first.Stop())
+		c.WaitUntil(time.Minute, "the second has the name", func() bool { return len(c.nodes()) == 1 && c.nodes()[0].Incarnation != before })
+		c.WaitFor(time.Minute, "task-000", windlass.StatusRunning)
+		c.Advance(10 * time.Second)
+		if d := c.deaths(); len(d) > 0 {
+			t.Errorf("%+v", d)
+		}
+		stop()
+		c.must(<-ended)
 	})
 }
 
