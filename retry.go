@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/internal/subtree"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -222,15 +222,18 @@ func input(r *statemachine.Record, spec Spec, props json.RawMessage) {
 	}
 }
 
-// FailureGroup is the failed tasks of a type whose last errors are of one kind: their first
-// lines differ in words with digits at most, such as addresses, IDs and times.
+// FailureGroup is the tasks of a type that an error has stopped, for now or for good, and whose last errors
+// are of one kind: their first lines differ in words with digits at most, such as addresses, IDs and times.
 // Its JSON is stable.
 type FailureGroup struct {
 	Type string `json:"type"`
 	// Error is the last error of the latest of them.
 	Error string `json:"error"`
 	Tasks int    `json:"tasks"`
-	// FirstAt and LastAt are when the first and the latest of them failed.
+	// Statuses counts them by status: failed, sleeping until they are tried again, or in fault until
+	// somebody tells them to run.
+	Statuses map[Status]int `json:"statuses"`
+	// FirstAt and LastAt are when the first and the latest of them had their last error.
 	FirstAt *time.Time `json:"first_at"`
 	LastAt  *time.Time `json:"last_at"`
 	// IDs of the latest of them, at most FailureIDsMax, the latest first.
@@ -240,14 +243,16 @@ type FailureGroup struct {
 // FailureIDsMax is the maximum of IDs in a FailureGroup.
 const FailureIDsMax = 10
 
-// Failures groups the selected tasks that have failed by type and last error, the largest
+// Failures groups the selected tasks that an error has stopped by type and last error, the largest
 // group first. It ignores the filter's statuses and limit.
 func (c *Client) Failures(ctx context.Context, f Filter) ([]FailureGroup, error) {
-	f.Statuses, f.Limit = []Status{StatusFailed}, 0
+	f.Statuses, f.Limit = []Status{StatusFailed, StatusSleeping, StatusFault}, 0
 	all := map[[2]string][]TaskInfo{}
 	err := c.eachTask(ctx, f, func(t TaskInfo) bool {
-		key := [2]string{t.Type, kindOfError(t.LastError())}
-		all[key] = append(all[key], t)
+		if t.Status == StatusFailed || len(t.Errors) > 0 {
+			key := [2]string{t.Type, kindOfError(t.LastError())}
+			all[key] = append(all[key], t)
+		}
 		return true
 	})
 	if err != nil {
@@ -255,14 +260,16 @@ func (c *Client) Failures(ctx context.Context, f Filter) ([]FailureGroup, error)
 	}
 	groups := make([]FailureGroup, 0, len(all))
 	for _, tasks := range all {
-		slices.SortStableFunc(tasks, func(a, b TaskInfo) int { return laterFirst(a.FinishedAt, b.FinishedAt) })
+		slices.SortStableFunc(tasks, func(a, b TaskInfo) int { return laterFirst(a.erredAt(), b.erredAt()) })
 		latest := tasks[0]
 		g := FailureGroup{
-			Type: latest.Type, Error: latest.LastError(), Tasks: len(tasks),
-			FirstAt: tasks[len(tasks)-1].FinishedAt, LastAt: latest.FinishedAt,
+			Type: latest.Type, Error: latest.LastError(), Tasks: len(tasks), Statuses: map[Status]int{},
+			FirstAt: tasks[len(tasks)-1].erredAt(), LastAt: latest.erredAt(),
 		}
-		for _, t := range tasks[:min(len(tasks), FailureIDsMax)] {
-			g.IDs = append(g.IDs, t.ID)
+		for i, t := range tasks {
+			if g.Statuses[t.Status]++; i < FailureIDsMax {
+				g.IDs = append(g.IDs, t.ID)
+			}
 		}
 		groups = append(groups, g)
 	}
@@ -270,6 +277,14 @@ func (c *Client) Failures(ctx context.Context, f Filter) ([]FailureGroup, error)
 		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), strings.Compare(a.Type, b.Type), strings.Compare(a.Error, b.Error))
 	})
 	return groups, nil
+}
+
+// erredAt returns when the task failed, or had its last error, nil if that is not known.
+func (t TaskInfo) erredAt() *time.Time {
+	if n := len(t.Errors); t.FinishedAt == nil && n > 0 {
+		return &t.Errors[n-1].Timestamp
+	}
+	return t.FinishedAt
 }
 
 func laterFirst(a, b *time.Time) int {
@@ -284,25 +299,11 @@ func laterFirst(a, b *time.Time) int {
 	return -1
 }
 
-// groupBytesMax is how much of an error's first line decides about its group.
-const groupBytesMax = 256
-
-// numbered matches a word with a digit in it, with a word before it that says that the
-// number matters.
-var numbered = regexp.MustCompile(`(?i)(\b(?:code|status|signal|errno|http)[ =:]+)?\w*\d[\w.]*`)
-
-// kindOfError returns the part of an error that is the same for errors of one kind: its
-// first line, with each word that has a digit replaced, except for exit codes and the like. Those
-// of tasks that were set aside are of one kind, whichever nodes died.
+// kindOfError returns the part of an error that is the same for errors of one kind. Those of
+// tasks that were set aside are of one kind, whichever nodes died.
 func kindOfError(text string) string {
 	if strings.HasPrefix(text, setAside) {
 		return setAside
 	}
-	text, _, _ = strings.Cut(text, "\n")
-	return numbered.ReplaceAllStringFunc(text[:min(len(text), groupBytesMax)], func(found string) string {
-		if prefix := numbered.FindStringSubmatch(found)[1]; prefix != "" {
-			return found
-		}
-		return "0"
-	})
+	return shorten.Kind(text)
 }

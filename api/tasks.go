@@ -129,8 +129,8 @@ func (s *Server) registerTasks() {
 		return answerWith(named, err)
 	})
 	add(s, endpoint{ID: "listFailures", Whole: true, Method: http.MethodGet, Path: "/v1/failures", Tag: tag,
-		Summary:     "What failed, grouped by type and last error",
-		Description: "Errors whose first lines differ only in words with digits are one group, unless it is an exit code or a status. The largest group comes first.",
+		Summary:     "What an error has stopped, grouped by type and last error",
+		Description: "Tasks that have failed, sleep until they are tried again, or are in fault. Errors whose first lines differ only in words with digits are one group, unless it is an exit code or a status. The largest group comes first.",
 	}, func(ctx context.Context, in *failuresInput) (*ok[[]windlass.FailureGroup], error) {
 		f, err := taskFilter{Types: in.Types, IDPrefix: in.IDPrefix, Error: in.Error, Tags: in.Tags, Since: in.Since}.filter()
 		if err != nil {

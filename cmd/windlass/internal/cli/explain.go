@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/internal/view"
 )
 
@@ -42,8 +44,22 @@ func explanationTable(e windlass.Explanation) table {
 		t.add("errors", strconv.Itoa(e.Errors))
 		t.add("last error", e.LastError)
 	}
+	var verdicts []string
+	var nodes [][]string // of each verdict: a fleet has many of a kind
 	for _, n := range e.Nodes {
-		t.add("node "+n.Node, view.Verdict(e, n))
+		verdict := view.Verdict(e, n)
+		if i := slices.Index(verdicts, verdict); i >= 0 {
+			nodes[i] = append(nodes[i], n.Node)
+			continue
+		}
+		verdicts, nodes = append(verdicts, verdict), append(nodes, []string{n.Node})
+	}
+	for i, verdict := range verdicts {
+		of := "node "
+		if len(nodes[i]) > 1 {
+			of = "nodes "
+		}
+		t.add(of+shorten.List(nodes[i]), verdict)
 	}
 	return t
 }

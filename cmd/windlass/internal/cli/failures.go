@@ -17,10 +17,12 @@ func (a *app) taskFailuresCommand() *cobra.Command {
 	var search searchFlags
 	cmd := &cobra.Command{
 		Use:   "failures",
-		Short: "Show what failed, grouped by type and error",
-		Long: `Show the tasks that have failed, grouped by their type and their last error, the
-largest group first. Errors whose first lines differ only in words with digits, such as
-addresses, IDs and times, are one group, unless it is an exit code or a status.`,
+		Short: "Show what an error has stopped, grouped by type and error",
+		Long: `Show the tasks that an error has stopped, grouped by their type and their last error,
+the largest group first: those that have failed, those that sleep until they are tried
+again, and those in fault until somebody tells them to run. Errors whose first lines
+differ only in words with digits, such as addresses, IDs and times, are one group, unless
+it is an exit code or a status.`,
 		Example: `  windlass task failures
   windlass task failures --type import -o json
   windlass task retry --type import --error 'connection refused' --dry-run`,
@@ -50,13 +52,13 @@ addresses, IDs and times, are one group, unless it is an exit code or a status.`
 const errorShown = 80
 
 func failuresTable(groups []windlass.FailureGroup, now time.Time) table {
-	return table{heading: []string{"TASKS", "TYPE", "FIRST", "LAST", "ERROR", "IDS"}, rows: rowsOf(groups, func(g windlass.FailureGroup) []string {
+	return table{heading: []string{"TASKS", "STATUS", "TYPE", "FIRST", "LAST", "ERROR", "IDS"}, rows: rowsOf(groups, func(g windlass.FailureGroup) []string {
 		ids := strings.Join(g.IDs[:min(len(g.IDs), 3)], ",")
 		if g.Tasks > 3 {
 			ids += ",…"
 		}
 		return []string{
-			strconv.Itoa(g.Tasks), view.OrDash(g.Type), view.Age(g.FirstAt, now), view.Age(g.LastAt, now), view.OrDash(shorten.Line(g.Error, errorShown)), ids,
+			strconv.Itoa(g.Tasks), countsText(g.Statuses), view.OrDash(g.Type), view.Age(g.FirstAt, now), view.Age(g.LastAt, now), view.OrDash(shorten.Line(g.Error, errorShown)), ids,
 		}
 	})}
 }

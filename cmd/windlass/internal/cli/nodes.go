@@ -92,7 +92,9 @@ func (a *app) nodeDeathsCommand() *cobra.Command {
 and the supervisors of commands that died while their nodes went on (WHAT).
 
 CULPRIT is the task that was found to blame, with how many nodes died while they ran
-it; it has failed. SUSPECTS are the tasks that had just been claimed.`,
+it; it has failed. SUSPECTS are the tasks that had just been claimed. Without any new
+one it may have been each of the CLAIMS: whichever dies with nodes again is found.
+"or more" is after the time of a death that was noticed late, as all nodes had died.`,
 		Args: noArgs,
 		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, _ []string) error {
 			deaths, err := c.Deaths(ctx)
@@ -112,9 +114,12 @@ const suspectsShown = 3
 func deathTable(deaths []windlass.Death, now time.Time) table {
 	return table{heading: []string{"NODE", "WHAT", "AGO", "CLAIMS", "CULPRIT", "SUSPECTS"}, rows: rowsOf(deaths, func(d windlass.Death) []string {
 		culprit, suspects := "-", "-"
-		if d.Culprit != "" {
+		switch {
+		case d.Culprit != "":
 			culprit = fmt.Sprintf("%s (%d)", view.Printable(d.Culprit), d.Count)
-		} else if d.Recent > 0 {
+		case d.Recent == 0 && d.Claims > 0:
+			suspects = "none new"
+		case d.Recent > 0:
 			var names []string
 			for _, l := range d.Lost[:min(d.Recent, suspectsShown)] {
 				names = append(names, view.Printable(l.Task))
@@ -123,7 +128,11 @@ func deathTable(deaths []windlass.Death, now time.Time) table {
 				suspects += fmt.Sprintf(" and %d more", d.Recent-suspectsShown)
 			}
 		}
-		return []string{d.Node, view.Printable(d.What()), view.Age(&d.At, now), strconv.Itoa(d.Claims), culprit, suspects}
+		ago := view.Age(&d.At, now)
+		if d.Late {
+			ago += " or more"
+		}
+		return []string{d.Node, view.Printable(d.What()), ago, strconv.Itoa(d.Claims), culprit, suspects}
 	})}
 }
 
@@ -213,7 +222,9 @@ func (a *app) drainCommand() *cobra.Command {
 		Long: `Cordon nodes and make them give everything back, at a pace, for the other nodes to
 take. If no other node can take some of it, because of its type, of what it requires,
 or because the others are cordoned, full or too few, nothing is drained, unless --force
-says that it may wait. "windlass plan --leave NODE" shows what would move where.
+says that it may wait. "windlass plan --leave NODE" shows what would move where. The
+reason that the nodes are listed with is that of "windlass node cordon --reason", given
+before or after.
 
 Exit code: 3 if a node is not there, 4 if something has nowhere to go, or, with --wait,
 if a node turns out to be dead.`,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
@@ -39,14 +40,14 @@ func (t *table) addTime(name string, at *time.Time) {
 	}
 }
 
-// addErrors adds the errors of a task, each with all of its lines. Of those in a row that begin with
-// the same line only the last is shown.
+// addErrors adds the errors of a task, each with all of its lines. Of those in a row that are of one
+// kind, as "task failures" groups them, only the last is shown.
 func (t *table) addErrors(errs []statemachine.ErrorEntry) {
 	var since time.Time
 	times := 0
 	for i, e := range errs {
 		first, rest, more := strings.Cut(strings.ReplaceAll(e.Error, "\t", "  "), "\n")
-		if i+1 < len(errs) && beginAlike(e.Error, errs[i+1].Error) {
+		if i+1 < len(errs) && shorten.Kind(e.Error) == shorten.Kind(errs[i+1].Error) {
 			if times == 0 {
 				since = e.Timestamp
 			}
@@ -59,17 +60,10 @@ func (t *table) addErrors(errs []statemachine.ErrorEntry) {
 			t.add("", line)
 		}
 		if times > 0 {
-			t.add("", fmt.Sprintf("(and %d before that begin the same, since %s)", times, since.Format(time.RFC3339)))
+			t.add("", fmt.Sprintf("(and %d before of the same kind, since %s; -o json has them)", times, since.Format(time.RFC3339)))
 			times = 0
 		}
 	}
-}
-
-// beginAlike reports whether two texts have the same first line.
-func beginAlike(a, b string) bool {
-	first, _, _ := strings.Cut(a, "\n")
-	second, _, _ := strings.Cut(b, "\n")
-	return first == second
 }
 
 // rowsOf makes a row of each item.

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -78,10 +80,10 @@ Error  2026-01-02T03:04:05Z no
 }
 
 // A task that fails in the same way again and again shows that once, with the latest stack.
-func TestTable_ErrorsThatBeginTheSameAreShownOnce(t *testing.T) {
+func TestTable_ErrorsOfOneKindAreShownOnce(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var errs []statemachine.ErrorEntry
-	for i, text := range []string{"no", "panic: x\n  one", "panic: x\n  two", "panic: x\n  three", "no"} {
+	for i, text := range []string{"no", "panic: x at 10\n  one", "panic: x at 11\n  two", "panic: x at 12\n  three", "no"} {
 		errs = append(errs, statemachine.ErrorEntry{Timestamp: at.Add(time.Duration(i) * time.Minute), Error: text})
 	}
 	var shown table
@@ -92,12 +94,43 @@ func TestTable_ErrorsThatBeginTheSameAreShownOnce(t *testing.T) {
 	}
 	const want = `
 Error  2026-01-02T03:04:05Z no
-Error  2026-01-02T03:07:05Z panic: x
+Error  2026-01-02T03:07:05Z panic: x at 12
          three
-       (and 2 before that begin the same, since 2026-01-02T03:05:05Z)
+       (and 2 before of the same kind, since 2026-01-02T03:05:05Z; -o json has them)
 Error  2026-01-02T03:08:05Z no
 `
 	if got := "\n" + out.String(); got != want {
 		t.Errorf("%s", got)
+	}
+}
+
+// A fleet has many nodes of a kind: what is the same of them is said once.
+func TestExplanation_NodesWithOneVerdictAreOneRow(t *testing.T) {
+	e := windlass.Explanation{ID: "a", Why: "no node can take it"}
+	for i := range 60 {
+		e.Nodes = append(e.Nodes, windlass.NodeVerdict{Node: fmt.Sprintf("n%02d", i), Why: map[bool]string{true: "it is full", false: "it lacks the label disk=ssd"}[i == 1]})
+	}
+	var out bytes.Buffer
+	if err := explanationTable(e).write(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"nodes n00, n02, n03 and 56 more  cannot take it: it lacks the label disk=ssd\n", "node n01                         cannot take it: it is full\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s", out.String())
+		}
+	}
+}
+
+func TestDeaths_AnOldSuspectIsNotNoneAndALateTimeIsNotExact(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	rows := deathTable([]windlass.Death{
+		{Node: "a", At: at, Claims: 3, Lost: []windlass.LostClaim{{Task: "x"}}, Recent: 1},
+		{Node: "b", At: at, Claims: 3, Lost: []windlass.LostClaim{{Task: "x"}}, Late: true},
+		{Node: "c", At: at},
+	}, at.Add(5*time.Minute)).rows
+	for i, want := range []string{"a node 5m 3 - x", "b node 5m or more 3 - none new", "c node 5m 0 - -"} {
+		if got := strings.Join(rows[i], " "); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -77,6 +77,18 @@ func TestNamespace_EmptyLacksOnlyNodes(t *testing.T) {
 	inWorlds(t, func(w *world) { w.expect(doctor.CheckNodes, doctor.Warning, "no node is registered") })
 }
 
+// Elections need no node: who uses nothing else is not warned of that for ever.
+func TestNamespace_OfElectionsAloneLacksNoNode(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		s, err := w.connect().Grant(w.Context(), w.space.Sessions(), time.Minute)
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.putOn(s.ID, w.space.Candidate("reports", "a"), "a")
+		w.expect("", doctor.OK)
+	})
+}
+
 // TestNamespace_OfWorkingNodesHasNoFindings examines again and again while real nodes
 // claim, run, sleep, end and restart.
 func TestNamespace_OfWorkingNodesHasNoFindings(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/deaths"
+	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/layout"
 )
 
@@ -103,6 +104,9 @@ func (s *snapshot) checkNodes(before *snapshot, now time.Time) []Check {
 	differ(&n, ttls, "session TTL", "each takes over at its own pace; start them with the same --session-ttl")
 	if len(nodes) == 0 {
 		none := Check{Name: CheckNodes, Status: Warning, Found: "no node is registered", Do: "start one, or see in its log why it does not join"}
+		if len(s.live()) == 0 && slices.ContainsFunc(s.order, func(k *found) bool { return k.Kind == keys.Candidate }) {
+			none = Check{Name: CheckNodes, Status: OK, Found: "no node is registered, and no task waits for one: elections need none"}
+		}
 		if len(n.list) == 0 {
 			return []Check{none}
 		}

@@ -142,6 +142,37 @@ func TestRetry_O04_AThousandFailedTasksByWhatTheyFailedWith(t *testing.T) {
 	})
 }
 
+// In a bad deploy most tasks are about to be tried again: what is wrong shows before they have failed.
+func TestRetry_O04_FailuresHaveWhatIsToBeTriedAgain(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.join("n", handlers(map[string]run{"import": func(ctx context.Context, claim *windlass.Claim) error {
+			switch claim.ID() {
+			case "fails":
+				return windlass.Permanent(errors.New("no route to 10.0.0.1"))
+			case "retries":
+				return errors.New("no route to 10.0.0.2")
+			case "sleeps":
+				return windlass.Message(statemachine.SleepUntil(time.Now().Add(time.Hour)))
+			}
+			return untilStopped(ctx, claim)
+		}}))
+		for _, id := range []string{"fails", "retries", "sleeps", "runs"} {
+			c.Submit(windlass.Submission{ID: id, Spec: windlass.Spec{Type: "import", Retry: &windlass.Retry{Min: windlass.Duration(time.Hour), Max: windlass.Duration(time.Hour)}}})
+		}
+		c.WaitFor(time.Minute, "fails", windlass.StatusFailed)
+		c.WaitFor(time.Minute, "retries", windlass.StatusSleeping)
+		c.WaitFor(time.Minute, "sleeps", windlass.StatusSleeping)
+		groups, err := c.client.Failures(t.Context(), windlass.Filter{})
+		if c.must(err); len(groups) != 1 {
+			t.Fatalf("%+v", groups)
+		}
+		g := groups[0]
+		if g.Tasks != 2 || g.Statuses[windlass.StatusFailed] != 1 || g.Statuses[windlass.StatusSleeping] != 1 || len(g.IDs) != 2 || g.FirstAt == nil || g.LastAt == nil || g.LastAt.Before(*g.FirstAt) {
+			t.Errorf("%+v", g)
+		}
+	})
+}
+
 // A retry is of the end that its caller has seen, however late it arrives.
 func TestRetry_O04_OneThatComesLateRunsNothingTwice(t *testing.T) {
 	inVerified(t, func(t *testing.T, c *cluster) {

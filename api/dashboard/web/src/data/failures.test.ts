@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { failures, kindOf } from "./failures";
+import { byStatus, failures, kindOf } from "./failures";
 import { task } from "./testing";
 
 const failed = (id: string, error: string, at: string, type = "import") =>
@@ -9,10 +9,13 @@ test("failures are grouped by type and error, whatever numbers are in it", () =>
   const got = failures([
     failed("a", "dial 10.0.0.1:80: refused", "2026-01-01T00:00:00Z"), failed("b", "dial 10.0.0.27:8080: refused", "2026-01-02T00:00:00Z"),
     failed("c", "dial 10.0.0.1:80: refused", "2026-01-01T00:00:00Z", "other"), failed("d", "no such file", "2026-01-01T00:00:00Z"),
-    task("e", "running"),
+    task("e", "running"), task("f", "sleeping"),
+    task("g", "sleeping", { type: "import", errors: [{ timestamp: "2026-01-03T00:00:00Z", error: "dial 10.0.0.2:80: refused" }] }),
+    task("h", "fault", { type: "other", errors: [{ timestamp: "2025-12-31T00:00:00Z", error: "dial 10.0.0.2:80: refused" }] }),
   ]);
-  expect(got.map((g) => [g.type, g.error, g.tasks.map((t) => t.id).join()])).toEqual([
-    ["import", "dial 10.0.0.27:8080: refused", "b,a"], ["import", "no such file", "d"], ["other", "dial 10.0.0.1:80: refused", "c"],
+  expect(got.map((g) => [g.type, g.error, g.tasks.map((t) => t.id).join(), byStatus(g.tasks)])).toEqual([
+    ["import", "dial 10.0.0.2:80: refused", "g,b,a", "2 failed, 1 sleeping"], ["other", "dial 10.0.0.1:80: refused", "c,h", "1 failed, 1 fault"],
+    ["import", "no such file", "d", "1 failed"],
   ]);
 });
 

@@ -1,6 +1,7 @@
-import type { Task } from "./types";
+import { number } from "../format";
+import type { Status, Task } from "./types";
 
-/** The failed tasks of a type whose last errors are of one kind. */
+/** The tasks of a type that an error has stopped, and whose last errors are of one kind. */
 export interface Failures {
   type: string;
   /** The last error of the latest of them. */
@@ -9,18 +10,31 @@ export interface Failures {
   tasks: Task[];
 }
 
-/** What failed, the largest group first; the server groups in the same way. */
+/** What an error stops: for good, until the task is tried again, or until somebody tells it to run. */
+const stopped: readonly Status[] = ["failed", "sleeping", "fault"];
+
+/** How many tasks have each status, for people. */
+export function byStatus(tasks: readonly Task[]): string {
+  return stopped.map((s) => [s, tasks.filter((t) => t.status === s).length] as const).filter(([, n]) => n > 0).map(([s, n]) => `${number(n)} ${s}`).join(", ");
+}
+
+/** When a task failed, or had its last error. */
+export function erredAt(t: Task): string {
+  return t.finished_at ?? t.errors.at(-1)?.timestamp ?? "";
+}
+
+/** What an error has stopped, the largest group first; the server groups in the same way. */
 export function failures(tasks: Iterable<Task>): Failures[] {
   const groups = new Map<string, Task[]>();
   for (const t of tasks) {
-    if (t.status !== "failed") continue;
+    if (!stopped.includes(t.status) || (t.status !== "failed" && t.errors.length === 0)) continue;
     const key = `${t.type}\n${kindOf(t.errors.at(-1)?.error ?? "")}`;
     const group = groups.get(key);
     if (group) group.push(t);
     else groups.set(key, [t]);
   }
   const all = [...groups.values()].map((group) => {
-    const latest = group.sort((a, b) => (b.finished_at ?? "").localeCompare(a.finished_at ?? ""))[0];
+    const latest = group.sort((a, b) => erredAt(b).localeCompare(erredAt(a)))[0];
     return { type: latest?.type ?? "", error: latest?.errors.at(-1)?.error ?? "", tasks: group };
   });
   return all.sort((a, b) => b.tasks.length - a.tasks.length || a.type.localeCompare(b.type) || a.error.localeCompare(b.error));
