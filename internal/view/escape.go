@@ -25,7 +25,33 @@ func EncodeJSON(value any, indent string) ([]byte, error) {
 	if err := e.Encode(value); err != nil {
 		return nil, err
 	}
-	return EscapeJSON(b.Bytes()), nil
+	return EscapeJSON(unescapeHTML(b.Bytes())), nil
+}
+
+// JSON is a JSON text as its author wrote it, without the escapes for HTML that came with storing it.
+func JSON(text json.RawMessage) string { return string(unescapeHTML(text)) }
+
+// unescapeHTML replaces the escapes that json.Marshal makes of <, > and & in a JSON text by these.
+func unescapeHTML(text []byte) []byte {
+	if !bytes.Contains(text, []byte(`\u00`)) {
+		return text
+	}
+	plain := make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] != '\\' || i+1 == len(text):
+			plain = append(plain, text[i])
+		case bytes.HasPrefix(text[i:], []byte(`\u003c`)):
+			plain, i = append(plain, '<'), i+5
+		case bytes.HasPrefix(text[i:], []byte(`\u003e`)):
+			plain, i = append(plain, '>'), i+5
+		case bytes.HasPrefix(text[i:], []byte(`\u0026`)):
+			plain, i = append(plain, '&'), i+5
+		default:
+			plain, i = append(plain, text[i], text[i+1]), i+1
+		}
+	}
+	return plain
 }
 
 // WriteJSON writes what EncodeJSON returns, at once, and nothing after an error.

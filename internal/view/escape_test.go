@@ -68,3 +68,16 @@ func FuzzEscapeJSON(f *testing.F) {
 	f.Add(hostile)
 	f.Fuzz(func(t *testing.T, text string) { mustEscape(t, text) })
 }
+
+func TestJSON_IsWhatItsAuthorWrote(t *testing.T) {
+	for _, text := range []string{`sh -c 'echo a > b && cat <c'`, `\u003e`, `\\u0026 &`, "a\\", `"<`} {
+		stored, err := json.Marshal(map[string]string{"x": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again map[string]string
+		if shown := JSON(stored); json.Unmarshal([]byte(shown), &again) != nil || again["x"] != text || strings.ContainsAny(text, "<>&") && !strings.ContainsAny(shown, "<>&") {
+			t.Errorf("%q is shown as %s", text, shown)
+		}
+	}
+}

@@ -134,9 +134,9 @@ func detailTable(t view.Task) table {
 	}
 	detail.add("Blocked by", t.WaitsFor())
 	detail.add("Tags", view.Tags(t.Tags))
-	detail.add("Props", string(t.Props))
-	detail.add("Progress", string(t.Progress))
-	detail.add("Result", string(t.Result))
+	detail.add("Props", view.JSON(t.Props))
+	detail.add("Progress", view.JSON(t.Progress))
+	detail.add("Result", view.JSON(t.Result))
 	detail.add("Left behind", leftBehind(t))
 	detail.addErrors(t.Errors)
 	return detail

@@ -51,6 +51,7 @@ func (a *app) taskListCommand() *cobra.Command {
 			}
 			return a.withClientOf(cmd.Context(), func(b broker.Broker, c *windlass.Client) error {
 				if follow {
+					_ = a.warnSilent(cmd.Context(), b, nil)
 					return a.watchTasks(cmd.Context(), c, filter)
 				}
 				if count {
