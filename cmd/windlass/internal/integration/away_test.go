@@ -24,7 +24,11 @@ func TestPlacement_M17_NodesThatAreAwayTogetherGetTheirOwnTasksBack(t *testing.T
 				continue // nobody is left who could say what they held
 			}
 			t.Run(fmt.Sprintf("%d of %d %s, each after %v", tt.away, tt.nodes, how, tt.each), func(t *testing.T) {
-				inFleet(t, func(t *testing.T, f *fleet) {
+				in := inFleet
+				if tt.tasks < 10 {
+					in = inFleets
+				}
+				in(t, func(t *testing.T, f *fleet) {
 					all := f.nodes(tt.nodes, returning(time.Minute))
 					f.submit("t", tt.tasks, windlass.Spec{})
 					f.settle(tt.tasks)

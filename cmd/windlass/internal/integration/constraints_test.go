@@ -201,7 +201,11 @@ func TestPlacement_O08_GroupsAreSpreadWhenNodesJoin(t *testing.T) {
 		"nodes join one after the other":          {[]string{"a1"}, []string{"a2", "b1", "b2"}, 4, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inFleet(t, func(t *testing.T, f *fleet) {
+			in := inFleet
+			if test.groups == 2 {
+				in = inFleets
+			}
+			in(t, func(t *testing.T, f *fleet) {
 				zones, groups, tasks := map[string]string{}, map[string][]string{}, 0
 				join := func(names []string) {
 					for _, n := range names {

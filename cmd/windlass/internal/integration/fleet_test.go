@@ -12,6 +12,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/zksuite"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
@@ -30,6 +31,12 @@ type fleet struct {
 func inFleet(t *testing.T, test func(t *testing.T, f *fleet)) {
 	t.Helper()
 	inMemory(t, func(t *testing.T, c *cluster) { test(t, &fleet{cluster: c}) })
+}
+
+// inFleets is inFleet on each broker.
+func inFleets(t *testing.T, test func(t *testing.T, f *fleet)) {
+	t.Helper()
+	inEach(t, func(t *testing.T, c *cluster) { test(t, &fleet{cluster: c}) })
 }
 
 // claimsRefused returns the number of refused claims of these nodes, or of all.
@@ -147,11 +154,19 @@ func (f *fleet) allRun(within time.Duration, n int) {
 	f.WaitUntil(within, fmt.Sprintf("%d tasks run", n), f.allRunning(n))
 }
 
+// briefly is for how long to see that nothing happens: on ZooKeeper time is real.
+func briefly(d time.Duration) time.Duration {
+	if zksuite.On() {
+		return min(d, 15*time.Second)
+	}
+	return d
+}
+
 // still fails if a task is started within d.
 func (f *fleet) still(d time.Duration) {
 	f.t.Helper()
 	before := f.starts()
-	f.Advance(d)
+	f.Advance(briefly(d))
 	if n := f.moves(before); n > 0 {
 		f.t.Errorf("%d tasks were started in %v in which nothing happened", n, d)
 	}
@@ -241,7 +256,8 @@ func (f *fleet) shared(weights map[string]int) {
 // differ for a moment may plan differently.
 func (f *fleet) settle(n int) {
 	f.t.Helper()
-	const quiet, rounds = 2 * time.Minute, 30
+	const rounds = 30
+	quiet := briefly(2 * time.Minute)
 	before := f.starts()
 	for range rounds {
 		f.allRun(time.Minute, n)
