@@ -51,8 +51,7 @@ func (a *app) taskListCommand() *cobra.Command {
 			}
 			return a.withClientOf(cmd.Context(), func(b broker.Broker, c *windlass.Client) error {
 				if follow {
-					_ = a.warnSilent(cmd.Context(), b, nil)
-					return a.watchTasks(cmd.Context(), c, filter)
+					return a.watchTasks(cmd.Context(), b, c, filter)
 				}
 				if count {
 					return a.warnSilent(cmd.Context(), b, a.countTasks(cmd.Context(), c, filter))
@@ -223,7 +222,8 @@ func (a *app) countTasks(ctx context.Context, c *windlass.Client, filter windlas
 	})
 }
 
-func (a *app) watchTasks(ctx context.Context, c *windlass.Client, filter windlass.Filter) error {
+func (a *app) watchTasks(ctx context.Context, b broker.Broker, c *windlass.Client, filter windlass.Filter) error {
+	_ = a.warnSilent(ctx, b, nil)
 	lines := lineWriter{app: a, heading: taskHeading, widths: []int{24, 8, 10, 16, 6, 8, 7, 0}}
 	return watch(lines, c.WatchTasks(ctx, filter), func(change windlass.TaskChange) (any, []string) {
 		if change.Gone {

@@ -103,14 +103,10 @@ func (s *snapshot) checkNodes(before *snapshot, now time.Time) []Check {
 	differ(&n, versions, "version", "that is fine during a deploy")
 	differ(&n, ttls, "session TTL", "each takes over at its own pace; start them with the same --session-ttl")
 	if len(nodes) == 0 {
-		none := Check{Name: CheckNodes, Status: Warning, Found: "no node is registered", Do: "start one, or see in its log why it does not join"}
-		if len(s.live()) == 0 && slices.ContainsFunc(s.order, func(k *found) bool { return k.Kind == keys.Candidate }) {
-			none = Check{Name: CheckNodes, Status: OK, Found: "no node is registered, and no task waits for one: elections need none"}
-		}
 		if len(n.list) == 0 {
-			return []Check{none}
+			return []Check{s.noNode()}
 		}
-		return append(n.checks(CheckNodes, ""), none)
+		return append(n.checks(CheckNodes, ""), s.noNode())
 	}
 	healthy := fmt.Sprintf("%d registered", len(nodes))
 	if len(idle) > 0 {
@@ -123,6 +119,14 @@ func (s *snapshot) checkNodes(before *snapshot, now time.Time) []Check {
 		healthy += fmt.Sprintf(", %d cordoned and not there", away)
 	}
 	return n.checks(CheckNodes, healthy)
+}
+
+// noNode is what there is to say where no node is.
+func (s *snapshot) noNode() Check {
+	if len(s.live()) == 0 && slices.ContainsFunc(s.order, func(k *found) bool { return k.Kind == keys.Candidate }) {
+		return Check{Name: CheckNodes, Status: OK, Found: "no node is registered, and no task waits for one: elections need none"}
+	}
+	return Check{Name: CheckNodes, Status: Warning, Found: "no node is registered", Do: "start one, or see in its log why it does not join"}
 }
 
 // noteDeaths reports the tasks that killed nodes, and the nodes that keep dying for another
