@@ -16,6 +16,7 @@ import (
 	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/internal/schedule"
 	"github.com/windlass-go/windlass/internal/shorten"
+	"github.com/windlass-go/windlass/internal/stored"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -311,9 +312,10 @@ func decodeParameters(raw json.RawMessage, into any) error {
 	if len(raw) == 0 {
 		return nil
 	}
-	d := json.NewDecoder(strings.NewReader(string(raw)))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
+	if fault := stored.Check(raw, into, stored.Bounds{}); fault != nil {
+		return badInput("parameters", string(raw), fault.Error())
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
 		return badInput("parameters", string(raw), err.Error())
 	}
 	return nil

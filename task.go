@@ -216,26 +216,6 @@ type Submission struct {
 	base broker.Revision
 }
 
-// nesting returns the nesting depth of valid JSON.
-func nesting(value []byte) (most int) {
-	depth, inText := 0, false
-	for i := 0; i < len(value); i++ {
-		switch c := value[i]; {
-		case inText && c == '\\':
-			i++
-		case c == '"':
-			inText = !inText
-		case inText:
-		case c == '[' || c == '{':
-			depth++
-			most = max(most, depth)
-		case c == ']' || c == '}':
-			depth--
-		}
-	}
-	return most
-}
-
 // Validate returns the error with which Submit would refuse the submission whatever is
 // in the store.
 func (s Submission) Validate() error {
@@ -259,11 +239,12 @@ func (s Submission) Validate() error {
 	if len(s.Props) > 0 && !stored.Valid(s.Props) {
 		return badInput("props", string(s.Props), "must be valid JSON, in UTF-8")
 	}
-	if n := nesting(s.Props); n > PropsDepthMax {
-		return badInput("props", fmt.Sprintf("nested %d deep", n), fmt.Sprintf("must be nested at most %d deep", PropsDepthMax))
-	}
-	if path := stored.Repeated(s.Props, nil); path != "" {
-		return badInput("props", path, "must not be there twice")
+	if fault := stored.Check(s.Props, nil, stored.Bounds{Depth: PropsDepthMax}); fault != nil {
+		limit := fmt.Sprintf("must be nested at most %d deep", PropsDepthMax)
+		if fault.What == stored.Twice {
+			limit = "must not be there twice"
+		}
+		return badInput("props", fault.Path, limit)
 	}
 	if t := s.Spec.Timeout; t < 0 || time.Duration(t) > TimeoutMax {
 		return badInput("timeout", time.Duration(t), fmt.Sprintf("must be from 0 to %v", TimeoutMax))

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -68,21 +67,23 @@ func Settings() []string {
 // in RFC 7396: null removes a value, and of two objects the fields are merged.
 func Patch(s *windlass.Submission, patch map[string]json.RawMessage) error {
 	var line Submission
-	for name, value := range patch { // merging would keep one of two
-		if path := stored.Repeated(value, nil); path != "" {
-			return fmt.Errorf("%s: the field %q is there twice", name, path)
+	fields := fieldsOf(*s)
+	for name, value := range patch {
+		if fault := stored.Check(value, nil, stored.Bounds{}); fault != nil { // merging would keep one of two
+			return fmt.Errorf("%s: %w", name, fault)
+		}
+		if fields[name] = stored.Merge(fields[name], value); notNull(fields[name]) == nil {
+			delete(fields, name)
 		}
 	}
-	merged, err := EncodeJSON(merge(fieldsOf(*s), patch), "") // escapes nothing that was not
-	if err == nil {
-		err = stored.Once(merged, line) // in two spellings
+	merged, err := EncodeJSON(fields, "") // escapes nothing that was not
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		d := json.NewDecoder(bytes.NewReader(merged))
-		d.DisallowUnknownFields()
-		err = DecodingError(d.Decode(&line))
+	if fault := stored.Check(merged, line, stored.Bounds{}); fault != nil {
+		return fault
 	}
-	switch {
+	switch err := DecodingError(json.Unmarshal(merged, &line)); {
 	case err != nil:
 		return err
 	case line.ID != "" || line.Rerun:
@@ -96,21 +97,4 @@ func Patch(s *windlass.Submission, patch map[string]json.RawMessage) error {
 	s.Spec.Job, s.Spec.SubmittedAt, s.Spec.RestartedAt = before.Job, before.SubmittedAt, before.RestartedAt
 	s.Spec.Turn, s.Spec.Trace = before.Turn, cmp.Or(line.Trace, before.Trace)
 	return nil
-}
-
-// merge applies a merge patch to an object.
-func merge(object, patch map[string]json.RawMessage) map[string]json.RawMessage {
-	for name, value := range patch {
-		var fields, below map[string]json.RawMessage
-		if json.Unmarshal(value, &fields) == nil && fields != nil {
-			if json.Unmarshal(object[name], &below) != nil || below == nil {
-				below = map[string]json.RawMessage{}
-			}
-			value, _ = EncodeJSON(merge(below, fields), "") // of what was decoded
-		}
-		if object[name] = value; notNull(value) == nil {
-			delete(object, name)
-		}
-	}
-	return object
 }

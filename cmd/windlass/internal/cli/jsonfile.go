@@ -156,10 +156,8 @@ func decodeStrictly(object []byte, v any) error {
 	if !utf8.Valid(object) {
 		return errNoUTF8 // the decoder would put other characters in its place
 	}
-	if err := stored.Once(object, v); err != nil {
-		return err
+	if fault := stored.Check(object, v, stored.Bounds{}); fault != nil {
+		return fault
 	}
-	d := json.NewDecoder(bytes.NewReader(object))
-	d.DisallowUnknownFields()
-	return view.DecodingError(d.Decode(v))
+	return view.DecodingError(json.Unmarshal(object, v))
 }
