@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ type requestState struct {
 	mu       sync.Mutex
 	attrs    []slog.Attr // for the audit record
 	answered []func()    // called once the request is answered
+	decoded  func()      // called once the body is decoded
 }
 
 // release gives back what the request holds.
@@ -45,6 +47,18 @@ func note(ctx context.Context, attrs ...slog.Attr) {
 		}
 		t.attrs = append(t.attrs, a)
 	}
+}
+
+// firstMax is how many of several tasks or jobs a record names.
+const firstMax = 5
+
+// firstOf names the first of several tasks or jobs.
+func firstOf[T ~string](names []T) string {
+	var first []string
+	for _, name := range names[:min(len(names), firstMax)] {
+		first = append(first, string(name))
+	}
+	return strings.Join(first, " ")
 }
 
 // auditBytesMax bounds each text of a record. Names are noted before they are checked, and

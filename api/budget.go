@@ -15,6 +15,8 @@ import (
 type budget struct {
 	limits Limits
 	all    *semaphore.Weighted
+	// bodies has the bytes of the bodies that are being decoded, or worked on if they are large.
+	bodies *semaphore.Weighted
 
 	mu      sync.Mutex
 	working int
@@ -24,12 +26,16 @@ type budget struct {
 // usage is what one caller uses.
 type usage struct {
 	working int
+	large   bool // a body
 	tasks   *semaphore.Weighted
 }
 
-// newBudget allows twice the tasks of the longest list in all, and once for each caller.
+// newBudget allows twice the tasks of the longest list in all, and once for each caller, and four
+// of the longest bodies.
 func newBudget(l Limits) *budget {
-	return &budget{limits: l, all: semaphore.NewWeighted(2 * int64(l.ListMax)), callers: map[string]*usage{}}
+	return &budget{
+		limits: l, all: semaphore.NewWeighted(2 * int64(l.ListMax)), bodies: semaphore.NewWeighted(4 * l.BodyBytesMax), callers: map[string]*usage{},
+	}
 }
 
 // halfOf returns how much of its role's share one caller may use, so that it does not keep

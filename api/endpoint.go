@@ -37,6 +37,7 @@ type endpoint struct {
 	Errors []int
 
 	hasBody bool
+	body    reflect.Type // that it is decoded into
 }
 
 // changes reports whether it changes anything.
@@ -93,12 +94,15 @@ func answerWith[T any](body T, err error) (*ok[T], error) {
 // add registers an endpoint. Its input has a body if I has a field Body.
 func add[I, O any](s *Server, e endpoint, handle func(context.Context, *I) (*O, error)) {
 	e.Role = max(e.Role, RoleView)
-	_, e.hasBody = reflect.TypeFor[I]().FieldByName("Body")
+	var body reflect.StructField
+	if body, e.hasBody = reflect.TypeFor[I]().FieldByName("Body"); e.hasBody {
+		e.body = body.Type
+	}
 	op := huma.Operation{
 		OperationID: e.ID, Method: e.Method, Path: e.Path, Tags: []string{e.Tag}, Summary: e.Summary, Description: e.Description,
 		DefaultStatus: e.Status,
-		// One more than the limit, so that a body of exactly that size is accepted.
-		MaxBodyBytes: s.config.Limits.BodyBytesMax + 1, BodyReadTimeout: s.config.Limits.BodyTimeout,
+		// readBody has read it: no deadline is left, and one byte more is accepted than there can be.
+		MaxBodyBytes: s.config.Limits.BodyBytesMax + 1, BodyReadTimeout: -1,
 		Responses: map[string]*huma.Response{}, Extensions: map[string]any{"x-windlass-role": e.Role.String()},
 	}
 	if e.Public {
@@ -116,6 +120,7 @@ func add[I, O any](s *Server, e endpoint, handle func(context.Context, *I) (*O, 
 		op.Responses["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{e.Media: {Schema: &huma.Schema{}}}}
 	}
 	huma.Register(s.huma, op, func(ctx context.Context, input *I) (*O, error) {
+		stateOf(ctx).decoded()
 		if e.Whole {
 			if err := s.hold(ctx, s.config.Limits.ListMax); err != nil {
 				return nil, problemIn(ctx, err)

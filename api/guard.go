@@ -24,7 +24,7 @@ import (
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := &answer{ResponseWriter: w}
 	began := time.Now()
-	t := &requestState{}
+	t := &requestState{decoded: func() {}}
 	var e *endpoint
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -81,6 +81,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
+	}
+	if e.hasBody && r.ContentLength != 0 {
+		if p := s.readBody(ctx, r, e, t); p != nil {
+			p.refuse(answer, r)
+			return
+		}
 	}
 	s.mux.ServeHTTP(answer, r.WithContext(ctx))
 }
@@ -180,7 +186,7 @@ func (s *Server) find(r *http.Request) (*endpoint, *Problem) {
 
 // allowed returns the methods of a path.
 func (s *Server) allowed(r *http.Request) (methods []string) {
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete} {
 		other := r.Clone(r.Context())
 		other.Method = method
 		if _, pattern := s.mux.Handler(other); s.endpoints[pattern] != nil {
@@ -334,8 +340,7 @@ func checkQuery(r *http.Request) *Problem {
 // allowed it.
 func (s *Server) checkBody(r *http.Request, e *endpoint) *Problem {
 	if most := s.config.Limits.BodyBytesMax; r.ContentLength > most {
-		return problem(http.StatusRequestEntityTooLarge, "too_large", "the body has %d bytes, and may have %d", r.ContentLength, most).
-			about("body", fmt.Sprintf("%d bytes", r.ContentLength), fmt.Sprintf("must have at most %d bytes", most))
+		return tooLarge(r.ContentLength, most)
 	}
 	if r.ContentLength == 0 || !e.hasBody {
 		return nil
