@@ -31,6 +31,15 @@ func (s selection) empty() bool {
 	return len(s.Types)+len(s.Statuses)+len(s.IDPrefix)+len(s.Error)+len(s.Tags) == 0 && s.Since.IsZero()
 }
 
+// String is the selection as it was given, for the audit record; empty for none.
+func (s selection) String() string {
+	if s.empty() {
+		return ""
+	}
+	text, _ := encode(s) // it was decoded
+	return string(text)
+}
+
 func (s selection) filter(among []windlass.Status) (windlass.Filter, error) {
 	if err := checkFilter("selection.types", s.Types); err != nil {
 		return windlass.Filter{}, err
@@ -177,6 +186,7 @@ func (s *Server) idsOf(ctx context.Context, to recipients) (ids []string, err er
 
 func (s *Server) commandTask(ctx context.Context, in *commandInput) (*ok[view.CommandResult], error) {
 	note(ctx, slog.String("task", in.ID), slog.String("message", in.Body.Message))
+	notePatch(ctx, in.Body.Patch)
 	sent, errs, err := s.apply(ctx, in.Body, []string{in.ID})
 	if err != nil {
 		return nil, err
@@ -185,11 +195,15 @@ func (s *Server) commandTask(ctx context.Context, in *commandInput) (*ok[view.Co
 }
 
 func (s *Server) commandTasks(ctx context.Context, in *commandsInput) (*ok[[]view.CommandResult], error) {
+	note(ctx, slog.String("message", in.Body.Message), slog.String("selection", in.Body.Selection.String()),
+		slog.Bool("dependents", in.Body.Dependents), slog.Bool("unblock", in.Body.Unblock))
+	notePatch(ctx, in.Body.Patch)
 	ids, err := s.idsOf(ctx, recipients{in.Body.Message, in.Body.IDs, in.Body.Selection})
 	if err != nil {
+		note(ctx, slog.Int("tasks", len(in.Body.IDs)), slog.String("first", firstOf(in.Body.IDs)))
 		return nil, err
 	}
-	note(ctx, slog.String("message", in.Body.Message), slog.Int("tasks", len(ids)))
+	note(ctx, slog.Int("tasks", len(ids)), slog.String("first", firstOf(ids)))
 	sent, errs, err := s.apply(ctx, taskCommand{in.Body.Message, in.Body.Until, in.Body.For, in.Body.Patch, in.Body.Unblock, in.Body.Dependents, in.Body.Wait}, ids)
 	if err != nil {
 		return nil, err

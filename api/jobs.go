@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -157,6 +158,9 @@ type queueInput struct{ Body view.QueueJob }
 
 func (s *Server) queueJob(ctx context.Context, in *queueInput) (*ok[[]tree.Queued], error) {
 	note(ctx, slog.String("name", in.Body.Name), slog.String("type", in.Body.Type), slog.String("parent", in.Body.Parent))
+	if under := in.Body.Under; under != nil {
+		note(ctx, slog.String("under_name", under.Name), slog.String("under_type", under.Type))
+	}
 	r, err := s.request(in.Body)
 	if err != nil {
 		return nil, err
@@ -172,7 +176,11 @@ func (s *Server) queueJob(ctx context.Context, in *queueInput) (*ok[[]tree.Queue
 type queueManyInput struct{ Body []view.QueueJob }
 
 func (s *Server) queueJobs(ctx context.Context, in *queueManyInput) (*ok[view.Queued], error) {
-	note(ctx, slog.Int("requests", len(in.Body)))
+	names := make([]string, len(in.Body))
+	for i, line := range in.Body {
+		names[i] = line.Name
+	}
+	note(ctx, slog.Int("jobs", len(names)), slog.String("first", firstOf(names)))
 	if n := len(in.Body); n > BatchMax {
 		return nil, badInput("body", fmt.Sprintf("%d jobs", n), fmt.Sprintf("must be at most %d", BatchMax))
 	}
@@ -204,8 +212,9 @@ type clearInput struct {
 
 func (s *Server) clearTree(ctx context.Context, in *clearInput) (*ok[view.Cleared], error) {
 	paths, err := s.tree.Clear(ctx, in.Body.DryRun)
-	note(ctx, slog.Bool("dry_run", in.Body.DryRun), slog.Int("jobs", len(paths)))
-	return answerWith(view.ClearedOf(paths, in.Body.DryRun), err)
+	cleared := view.ClearedOf(paths, in.Body.DryRun)
+	note(ctx, slog.Bool("dry_run", in.Body.DryRun), slog.Int("jobs", len(paths)), slog.String("first", firstOf(cleared.Paths)))
+	return answerWith(cleared, err)
 }
 
 type leaseInput struct {
@@ -227,8 +236,9 @@ type endInput struct {
 type completeInput struct {
 	Path string `path:"path" doc:"path of the job with its slashes escaped as %2F, or the ID of its task"`
 	Body struct {
-		Token  int64 `json:"token" minimum:"1" doc:"of the claim"`
-		Result any   `json:"result,omitempty" doc:"of the job, to be kept"`
+		Token int64 `json:"token" minimum:"1" doc:"of the claim"`
+
+		Result json.RawMessage `json:"result,omitempty" doc:"of the job, to be kept: any JSON"`
 	}
 }
 
@@ -256,8 +266,9 @@ func (s *Server) registerLeases(tag string) {
 				return nil, badInput("lease", shown(text), "must be a duration from 5s to 300s")
 			}
 		}
+		note(ctx, slog.String("type", in.Body.Type), slog.String("owner", in.Body.Owner))
 		d, err := s.client.DequeueDetached(ctx, in.Body.Type, in.Body.Owner, lease)
-		note(ctx, slog.String("type", in.Body.Type), slog.String("owner", in.Body.Owner), slog.String("task", d.ID))
+		note(ctx, slog.String("task", d.ID))
 		return answerWith(view.LeasedOf(d), err)
 	})
 	ending := endpoint{Method: http.MethodPost, Tag: tag, Role: RoleOperate, Status: http.StatusNoContent,
@@ -265,12 +276,9 @@ func (s *Server) registerLeases(tag string) {
 		Description: "A claim that is no longer held is a conflict: another holds the job, or it has ended."}
 	ending.ID, ending.Path, ending.Summary = "completeJob", "/v1/tree/jobs/{path}/complete", "Complete a job that was dequeued"
 	add(s, ending, func(ctx context.Context, in *completeInput) (*done, error) {
-		var result []byte
-		if in.Body.Result != nil {
-			var err error
-			if result, err = encode(in.Body.Result); err != nil {
-				return nil, badInput("result", "", err.Error())
-			}
+		result := in.Body.Result
+		if string(result) == "null" {
+			result = nil
 		}
 		return endClaim(ctx, in.Path, in.Body.Token, func(id string) error {
 			return s.client.CompleteDetached(ctx, id, in.Body.Token, result)

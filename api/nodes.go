@@ -102,6 +102,9 @@ var nodeCommands = map[string]string{
 
 func (s *Server) commandNode(ctx context.Context, in *nodeCommandInput) (*ok[nodeSent], error) {
 	note(ctx, slog.String("node", in.Name), slog.String("command", in.Body.Command))
+	if in.Body.Task != "" {
+		note(ctx, slog.String("task", in.Body.Task))
+	}
 	c, err := in.Body.command()
 	result := view.ResultDone
 	switch {

@@ -182,7 +182,7 @@ func (s *Server) registerTask(tag string) {
 		Summary:     "Delete a live task; a running one is stopped",
 		Description: "A task that live tasks wait for is a conflict (needed), unless unblock is set: these may then run.",
 	}, func(ctx context.Context, in *deleteInput) (*done, error) {
-		note(ctx, slog.String("task", in.ID))
+		note(ctx, slog.String("task", in.ID), slog.Bool("unblock", in.Unblock))
 		command := commands.Command{Command: statemachine.Command{Message: commands.Delete}, Unblock: in.Unblock}
 		return &done{}, commands.Apply(ctx, s.client, command, []string{in.ID})[0].Err
 	})
@@ -331,8 +331,29 @@ type updateInput struct {
 
 func (s *Server) updateTask(ctx context.Context, in *updateInput) (*ok[view.Changed], error) {
 	note(ctx, slog.String("task", in.ID))
+	notePatch(ctx, in.Body)
 	changed, _, err := commands.Update(ctx, s.client, in.ID, s.patching("body", in.Body))
 	return answerWith(changed, err)
+}
+
+// notePatch notes what a merge patch changes: the settings, and the properties that are there at
+// the top. Values may be secret.
+func notePatch(ctx context.Context, patch map[string]json.RawMessage) {
+	if patch == nil {
+		return
+	}
+	var fields []string
+	for name, value := range patch {
+		var below map[string]json.RawMessage
+		if name != "props" || json.Unmarshal(value, &below) != nil || len(below) == 0 {
+			fields = append(fields, name)
+		}
+		for property := range below {
+			fields = append(fields, name+"."+property)
+		}
+	}
+	slices.Sort(fields)
+	note(ctx, slog.String("fields", strings.Join(fields, " ")))
 }
 
 // patching returns the change that a merge patch makes, which was given in a field.
@@ -387,7 +408,11 @@ func (s *Server) previewSubmissions(ctx context.Context, in *submitManyInput) (*
 }
 
 func (s *Server) submitTasks(ctx context.Context, in *submitManyInput) (*ok[view.Submitted], error) {
-	note(ctx, slog.Int("tasks", len(in.Body)))
+	ids := make([]string, len(in.Body))
+	for i, line := range in.Body {
+		ids[i] = line.ID
+	}
+	note(ctx, slog.Int("tasks", len(ids)), slog.String("first", firstOf(ids)))
 	tasks, err := in.read(s)
 	if err != nil {
 		return nil, err
@@ -461,7 +486,9 @@ func (s *Server) pruneTasks(ctx context.Context, in *pruneInput) (*ok[view.Prune
 	if err != nil {
 		return nil, err
 	}
+	note(ctx, slog.Bool("dry_run", in.Body.DryRun), slog.Bool("unblock", in.Body.Unblock),
+		slog.String("older_than", in.Body.OlderThan), slog.Int("keep", in.Body.Keep), slog.String("selection", in.Body.Selection.String()))
 	p, err := s.client.Prune(ctx, retention, f, in.Body.DryRun)
-	note(ctx, slog.Bool("dry_run", in.Body.DryRun), slog.Int("tasks", len(p.IDs)), slog.String("selection", strings.TrimSpace(fmt.Sprintf("%+v", in.Body.Selection))))
+	note(ctx, slog.Int("tasks", len(p.IDs)), slog.String("first", firstOf(p.IDs)))
 	return answerWith(view.PrunedOf(p, in.Body.DryRun), err)
 }
