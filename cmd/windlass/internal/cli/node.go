@@ -62,6 +62,7 @@ its session can expire, and joins again when the broker is back.`,
 	flags.StringVar(&execUser, "exec-user", "", "user, by name or number, whom commands run as, so that they cannot reach the node and its files; needs root; default: the node's own")
 	flags.DurationVar(&c.SessionTTL, "session-ttl", session.TTLDefault, "how long the node may be out of touch before others take over, 5s to 300s")
 	flags.StringVar(&c.LogDir, "log-dir", "", "folder for the output of tasks; default: one per node in this user's state folder")
+	flags.BoolVar(&c.trustAbove, "trust-log-parents", false, "take --log-dir also below a folder that others may write to, as in a pod: they could have the output go elsewhere")
 	flags.DurationVar(&c.logAge, "log-age", exectask.LogAgeDefault, "for how long the output of a task is kept after it was last written to")
 	flags.Int64Var(&logSpace, "log-space", exectask.LogSpaceDefault>>20, "MiB that the output of all tasks may take before the oldest is removed; 1 to 1048576")
 	flags.StringVar(&c.Zone, "zone", "", "zone of the node, for tasks that ask for it and for the spread of groups")

@@ -57,9 +57,11 @@ type workerConfig struct {
 	// zero for another balancer.
 	memoryClaim, memoryRelease int
 	// logAge and logSpace are as in exectask.Config; zero for its defaults.
-	logAge   time.Duration
-	logSpace int64
-	allow    exectask.Allow
+	// trustAbove takes folders for the output below those of others.
+	trustAbove bool
+	logAge     time.Duration
+	logSpace   int64
+	allow      exectask.Allow
 	// user runs the commands, nil for this process's own user.
 	user *exectask.User
 	log  *slog.Logger
@@ -77,7 +79,7 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 	timing := session.Derive(c.SessionTTL)
 	var node *windlass.Node // set before anything runs
 	supervisor, err := exectask.Start(ctx, exectask.Config{
-		Args: []string{supervisorUse}, Node: c.Name, LogDir: c.LogDir, LogAge: c.logAge, LogSpace: c.logSpace, User: c.user,
+		Args: []string{supervisorUse}, Node: c.Name, LogDir: c.LogDir, TrustAbove: c.trustAbove, LogAge: c.logAge, LogSpace: c.logSpace, User: c.user,
 		Grace: commandGrace(timing),
 		Lost: func(tasks []string) {
 			if err := node.RecordDeath(context.Background(), "supervisor", tasks); err != nil {
@@ -88,6 +90,7 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 	if err != nil {
 		return nil, err
 	}
+	c.LogDir = supervisor.LogDir()
 	config := c.Config
 	survived := readSurvived(c.LogDir, c.log)
 	config.Broker, config.Version, config.Renewed = b, view.BuildVersion().Version, supervisor.SetDeadline

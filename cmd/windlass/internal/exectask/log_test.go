@@ -231,11 +231,58 @@ func TestFollowSeesEveryByteAcrossARotation(t *testing.T) {
 func TestLogFolderMustBeTheOwnersAlone(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.Chmod(dir, 0o777))
-	contains(t, prepareLogDir(dir), "LogDir", "only its owner writes to")
+	contains(t, prepared(dir), "LogDir", "only its owner writes to")
 	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, nil, 0o600))
-	contains(t, prepareLogDir(file), "LogDir")
-	must(t, prepareLogDir(filepath.Join(t.TempDir(), "a", "b")))
+	contains(t, prepared(file), "LogDir")
+	must(t, prepared(filepath.Join(t.TempDir(), "a", "b")))
+}
+
+func prepared(dir string) error {
+	_, err := prepareLogDir(dir, false)
+	return err
+}
+
+// Who may write to a folder above puts another one there, whoever owns the folder itself.
+func TestLogFolderIsRefusedBelowOneOfOthers(t *testing.T) {
+	open := t.TempDir()
+	must(t, os.Chmod(open, 0o777))
+	ours, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	below := filepath.Join(open, "a", "logs")
+	contains(t, prepared(below), "LogDir", "may be written by others")
+	must(t, os.Symlink(open, filepath.Join(ours, "link")))
+	contains(t, prepared(filepath.Join(ours, "link", "a", "logs")), "LogDir", "may be written by others")
+	if _, err := prepareLogDir(below, true); err != nil {
+		t.Errorf("who is trusted is refused: %v", err)
+	}
+	// A link that others can change is not looked at again.
+	must(t, os.Symlink(ours, filepath.Join(open, "link")))
+	real, err := prepareLogDir(filepath.Join(open, "link", "logs"), false)
+	if must(t, err); real != filepath.Join(ours, "logs") {
+		t.Errorf("the logs are in %s", real)
+	}
+}
+
+// A link in the place of a log leads to a file that is none.
+func TestALinkInThePlaceOfALogIsNotFollowed(t *testing.T) {
+	dir := t.TempDir()
+	private := filepath.Join(dir, "private")
+	must(t, os.WriteFile(private, []byte("key\n"), 0o600))
+	must(t, os.Symlink(private, LogPath(dir, "task")))
+	l := newRunLog(LogPath(dir, "task"), 1<<20, "run", gap{})
+	if err := l.begin(); err == nil {
+		t.Error("it was opened")
+	}
+	if err := l.write([]byte("output\n")); err == nil {
+		t.Error("it was written to")
+	}
+	if content, err := os.ReadFile(private); err != nil || string(content) != "key\n" {
+		t.Errorf("%q, %v", content, err)
+	}
+	if part, err := logEnd(dir, "task", 100); err == nil {
+		t.Errorf("what it leads to is shown: %q", part.text)
+	}
 }
 
 func TestTheLogFolderOfAnotherUserIsRefused(t *testing.T) {
@@ -245,5 +292,5 @@ func TestTheLogFolderOfAnotherUserIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.Chmod(dir, 0o700))
 	must(t, os.Chown(dir, 12345, -1))
-	contains(t, prepareLogDir(dir), "LogDir", "owned by")
+	contains(t, prepared(dir), "LogDir", "owned by")
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 	"unicode/utf8"
 )
 
@@ -76,7 +77,7 @@ func logEnd(dir, taskID string, most int) (logPart, error) {
 
 // endOf returns the last bytes of a file, nothing if it is not there.
 func endOf(name string, most int) (logPart, error) {
-	f, err := os.Open(name)
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return logPart{}, nil
 	}

@@ -42,33 +42,40 @@ func LogPath(dir, taskID string) string {
 	return filepath.Join(dir, name+logSuffix)
 }
 
-// prepareLogDir makes the folder of the logs. It refuses one that other users may write
-// to: they could replace a log by a link.
-func prepareLogDir(dir string) error {
+// prepareLogDir makes the folder of the logs, and returns its path without links. It refuses one that
+// other users may write to, or, unless those above are trusted, put another in the place of: the
+// output of a task, which may be theirs, would go where they want.
+func prepareLogDir(dir string, trustAbove bool) (real string, err error) {
 	if dir == "" {
-		return nil
+		return "", nil
 	}
 	if !filepath.IsAbs(dir) {
-		return refuse("LogDir", quote(dir), "must be absolute")
+		return "", refuse("LogDir", quote(dir), "must be absolute")
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("LogDir: %w", err)
+	var info os.FileInfo
+	if err = os.MkdirAll(dir, 0o700); err == nil {
+		real, err = filepath.EvalSymlinks(dir)
 	}
-	info, err := os.Stat(dir)
+	if err == nil {
+		info, err = os.Stat(real)
+	}
 	if err != nil {
-		return fmt.Errorf("LogDir: %w", err)
+		return "", fmt.Errorf("LogDir: %w", err)
 	}
 	if !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
-		return refuse("LogDir", quote(dir), fmt.Sprintf("must be a folder that only its owner writes to, mode is %s", info.Mode()))
+		return "", refuse("LogDir", quote(real), fmt.Sprintf("must be a folder that only its owner writes to, mode is %s", info.Mode()))
 	}
 	// Only root gets here with a folder of another user.
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
-		return refuse("LogDir", quote(dir), fmt.Sprintf("must be owned by user %d, its owner is %d", os.Geteuid(), stat.Uid))
+		return "", refuse("LogDir", quote(real), fmt.Sprintf("must be owned by user %d, its owner is %d", os.Geteuid(), stat.Uid))
 	}
-	probe, err := os.CreateTemp(dir, ".probe-*")
+	if err := onlyOurs(real); err != nil && !trustAbove {
+		return "", refuse("LogDir", quote(real), err.Error())
+	}
+	probe, err := os.CreateTemp(real, ".probe-*")
 	if err != nil {
-		return fmt.Errorf("LogDir: %w", err)
+		return "", fmt.Errorf("LogDir: %w", err)
 	}
 	probe.Close()
-	return os.Remove(probe.Name())
+	return real, os.Remove(probe.Name())
 }

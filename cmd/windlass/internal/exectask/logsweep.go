@@ -106,7 +106,7 @@ func removeLog(path string) (removed bool, err error) {
 // log that another process has locked is tried so many times.
 func openLocked(path string, attempts int) (*os.File, error) {
 	for attempt := 1; ; attempt++ {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
 		if err != nil {
 			return nil, err
 		}
@@ -132,7 +132,7 @@ func isAt(f *os.File, path string) bool {
 	if err != nil {
 		return false
 	}
-	there, err := os.Stat(path)
+	there, err := os.Lstat(path)
 	return err == nil && os.SameFile(opened, there)
 }
 

@@ -27,6 +27,9 @@ type Config struct {
 	// LogDir is the absolute folder of the tasks' logs; it is made with mode
 	// 0700. Empty means that no logs are kept.
 	LogDir string
+	// TrustAbove is true if who may write to a folder above LogDir is trusted, and so may put another in
+	// its place.
+	TrustAbove bool
 	// LogMax is the size in bytes at which a task's log becomes ".1": 0 means LogDefault,
 	// at least LogMin. A task's logs take twice that.
 	LogMax int64
@@ -121,7 +124,7 @@ func Start(ctx context.Context, cfg Config) (*Supervisor, error) {
 	if err := Available(); err != nil {
 		return nil, err
 	}
-	if err := prepareLogDir(cfg.LogDir); err != nil {
+	if cfg.LogDir, err = prepareLogDir(cfg.LogDir, cfg.TrustAbove); err != nil {
 		return nil, err
 	}
 	s := &Supervisor{cfg: cfg}
@@ -135,6 +138,9 @@ func Start(ctx context.Context, cfg Config) (*Supervisor, error) {
 	}
 	return s, nil
 }
+
+// LogDir is the folder of the logs, by its path without links; empty for none.
+func (s *Supervisor) LogDir() string { return s.cfg.LogDir }
 
 // live returns the supervisor in use, after starting one if there is none or the last was
 // lost.

@@ -168,7 +168,7 @@ func remains(f *os.File, path string) bool {
 	if err != nil {
 		return false
 	}
-	there, err := os.Stat(path)
+	there, err := os.Lstat(path)
 	return err == nil && os.SameFile(opened, there) || err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 

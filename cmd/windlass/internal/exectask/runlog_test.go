@@ -94,7 +94,7 @@ func TestALogThatFailsIsTriedAtIntervals(t *testing.T) {
 func TestALogWhoseFolderIsRemovedIsBegunAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "logs")
-		must(t, prepareLogDir(dir))
+		must(t, prepared(dir))
 		l, err := openLog(LogPath(dir, "t"), LogDefault, headerStart+"run=0")
 		must(t, err)
 		must(t, l.write([]byte("first\n")))
