@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,6 +35,19 @@ func manCommand() *cobra.Command {
 	}
 }
 
+// writeAnew writes a file in the place of whatever is there: a link is replaced, not followed.
+func writeAnew(path string, content []byte) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	return errors.Join(err, file.Close())
+}
+
 // writePages writes the page of a command and of all below it. A page names the version
 // of the program instead of a day: the same program writes the same pages.
 func writePages(cmd *cobra.Command, folder string) error {
@@ -43,7 +58,7 @@ func writePages(cmd *cobra.Command, folder string) error {
 	}
 	undated := strings.Replace(page.String(), time.Time{}.Format(`"Jan 2006"`), `""`, 1)
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-") + "." + header.Section
-	if err := os.WriteFile(filepath.Join(folder, name), []byte(undated), 0o644); err != nil {
+	if err := writeAnew(filepath.Join(folder, name), []byte(undated)); err != nil {
 		return err
 	}
 	for _, sub := range cmd.Commands() {
