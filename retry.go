@@ -220,7 +220,14 @@ func input(r *statemachine.Record, spec Spec, props json.RawMessage) {
 	if json.Valid(props) {
 		r.Props = props
 	}
+	if len(r.Spec)+len(r.Props) > recordBytesMax { // whoever writes to the store by hand is held to no limit
+		r.Spec, r.Props, r.Digest = nil, nil, notKept
+	}
 }
+
+// notKept is the digest of a task whose input cannot be kept: none has it, so that nothing else is run again
+// in its place.
+const notKept = "not kept"
 
 // FailureGroup is the tasks of a type that an error has stopped, for now or for good, and whose last errors
 // are of one kind: their first lines differ in words with digits at most, such as addresses, IDs and times.
