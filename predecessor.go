@@ -15,6 +15,8 @@ import (
 // predecessor is a process that had this node's name and died. Perhaps nobody else sees its
 // claims end: no other node is there, or all of them have died with it.
 type predecessor struct {
+	// alone is true if no other node was registered.
+	alone   bool
 	info    []byte
 	session broker.SessionID
 	held    []mirror.Ended
@@ -30,7 +32,11 @@ func (in *incarnation) predecessor(ctx context.Context, holder *broker.KV) *pred
 	if in.dead(holder) == "" {
 		return nil
 	}
-	p := &predecessor{info: holder.Value, session: holder.Session, settledAt: time.Now().Add(-holderTTL(holder.Value) - deaths.RecentFor)}
+	nodes, err := listNodes(ctx, in.config.Broker, in.node.space)
+	if err != nil {
+		return nil
+	}
+	p := &predecessor{alone: len(nodes.Registered()) <= 1, info: holder.Value, session: holder.Session, settledAt: time.Now().Add(-holderTTL(holder.Value) - deaths.RecentFor)}
 	old := map[string]bool{}
 	for page, err := range in.config.Broker.List(ctx, in.node.space.Claims()) {
 		if err != nil {
@@ -86,19 +92,29 @@ func (in *incarnation) lastOf(ctx context.Context, holder *broker.KV) *broker.KV
 }
 
 // succeed notes which process died under this node's name before, empty for none, and how its
-// claims ended. Who has seen that records it sooner, as this node is younger.
+// claims ended. Where others were registered they have seen more, and record it, unless they have died
+// as well.
 func (in *incarnation) succeed(dead string, p *predecessor) {
 	if dead == "" {
 		return
 	}
-	in.deaths.Inherit(dead, time.Now())
-	if p == nil {
+	now := time.Now()
+	if in.deaths.Inherit(dead, now); p == nil {
+		return
+	}
+	if !p.alone {
+		lost := make([]LostClaim, len(p.held))
+		for i, e := range p.held {
+			lost[i] = LostClaim{Task: e.Task, Token: e.Token}
+		}
+		d := deaths.Followed(in.config.Name, dead, lost, func(l LostClaim) bool { return l.Token > p.settled }, now)
+		in.out.deaths.Put(dead, in.recordOf(&d), now.Add(2*recordAfter))
 		return
 	}
 	if p.settled > 0 {
 		in.deaths.Mark(p.settled, p.settledAt)
 	}
-	in.nodeGone(in.config.Name, mirror.Gone{Info: p.info, Session: p.session, At: in.infoCreated}, time.Now())
+	in.nodeGone(in.config.Name, mirror.Gone{Info: p.info, Session: p.session, At: in.infoCreated}, now)
 	for _, e := range p.held {
 		e.At = in.infoCreated // or a little earlier
 		in.deaths.Ended(e)

@@ -84,6 +84,14 @@ func ProcessDied(node, process string, lost []Lost, recent func(Lost) bool, now 
 	return d
 }
 
+// Followed returns the record of a death as the process has it that follows a dead one under its name: of
+// what that held once, and later than it died.
+func Followed(node, incarnation string, held []Lost, recent func(Lost) bool, now time.Time) Death {
+	d := Death{Node: node, Incarnation: incarnation, At: now.UTC(), Late: true}
+	d.list(held, recent)
+	return d
+}
+
 // What says what has died.
 func (d *Death) What() string { return cmp.Or(d.Process, "node") }
 
