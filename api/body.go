@@ -26,6 +26,8 @@ const (
 	// bodyDepthMax is how deep they may be nested: properties as deep as they may be, in a
 	// patch of many tasks.
 	bodyDepthMax = windlass.PropsDepthMax + 10
+	// bodyTextMax is how long a time or a duration may be.
+	bodyTextMax = 1 << 10
 )
 
 // readBody reads the body of a request, and checks what it would take to decode it before that is done.
@@ -90,7 +92,7 @@ func checkContent(content []byte, e *endpoint) *Problem {
 	if !utf8.Valid(content) {
 		return problem(http.StatusBadRequest, "malformed", "body: must be valid UTF-8").about("body", "", "must be valid UTF-8")
 	}
-	fault := stored.CheckType(content, e.body, stored.Bounds{Values: bodyValuesMax, Items: BatchMax, Depth: bodyDepthMax})
+	fault := stored.CheckType(content, e.body, stored.Bounds{Values: bodyValuesMax, Items: BatchMax, Depth: bodyDepthMax, Text: bodyTextMax})
 	switch {
 	case fault == nil || !json.Valid(content):
 		return nil // the decoder reads nothing of what is not valid, and says where that is

@@ -41,6 +41,13 @@ var shapes = map[string]func(size int) string{
 	},
 	"a text":      func(n int) string { return `"` + strings.Repeat("x", n-2) + `"` },
 	"many values": func(int) string { return listOf(`{"":0}`, 7*(bodyValuesMax/2-10)) },
+	"as many tasks as there may be": func(n int) string {
+		items := make([]string, BatchMax)
+		for i := range items {
+			items[i] = fmt.Sprintf(`{"id":"t%d","type":"t","props":"%s"}`, i, strings.Repeat("x", max(0, n/BatchMax-40)))
+		}
+		return "[" + strings.Join(items, ",") + "]"
+	},
 	"many items": func(n int) string {
 		items := make([]string, BatchMax)
 		for i := range items {

@@ -19,6 +19,9 @@ type Bounds struct {
 	Values, Items int
 	// Depth is how deep lists and objects are within each other.
 	Depth int
+	// Text is how many bytes a text has for a type that reads itself, such as a time: its error may have
+	// the whole text.
+	Text int
 }
 
 // Fault is what is wrong with a value, and where.
@@ -104,7 +107,10 @@ func (s *scanner) value(t reflect.Type, depth int) (fault *Fault, ok bool) {
 	case c == '[':
 		return s.array(plain(t), depth)
 	case c == '"':
-		_, ok = s.text()
+		text, ok := s.text()
+		if s.most.Text > 0 && len(text) > s.most.Text && readsItself(t) {
+			return &Fault{What: fmt.Sprintf("is longer than %d bytes", s.most.Text)}, false
+		}
 		return nil, ok
 	}
 	end := bytes.IndexAny(s.rest, ",]} \t\r\n") // of a number, or a word
@@ -295,6 +301,14 @@ func plain(t reflect.Type) reflect.Type {
 		return nil
 	}
 	return t
+}
+
+// readsItself reports whether a type reads JSON, or a text, itself and keeps something else of it.
+func readsItself(t reflect.Type) bool {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t != nil && t != reflect.TypeFor[json.RawMessage]() && t.Kind() != reflect.Interface && plain(t) == nil
 }
 
 // typeOf is the type of a member of an object that is decoded into a type, nil for any, and what is wrong

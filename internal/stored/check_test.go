@@ -70,7 +70,7 @@ func said(f *Fault) string {
 }
 
 func TestCheck_CountsWhatADecoderWouldMake(t *testing.T) {
-	most := Bounds{Values: 10, Items: 3, Depth: 4}
+	most := Bounds{Values: 10, Items: 3, Depth: 4, Text: 5}
 	for value, want := range map[string]string{
 		`[1,2,3,4,5,6,7,8,9]`:              "",
 		`[1,2,3,4,5,6,7,8,9,10]`:           `the field "[9]" is the one after 10 values, and there may be no more`,
@@ -78,6 +78,9 @@ func TestCheck_CountsWhatADecoderWouldMake(t *testing.T) {
 		`{"list":[{},{},{}]}`:              "",
 		`{"list":[{},{},{},{}]}`:           `the field "list" has more than 3 items`,
 		`{"props":[[[1]]]}`:                "",
+		`{"until":"12345"}`:                "",
+		`{"until":"123456"}`:               `the field "until" is longer than 5 bytes`,
+		`{"id":"123456","props":"123456"}`: "",
 		`{"props":[[[[]]]]}`:               `the field "props[0][0][0]" is nested more than 4 deep`,
 		`{"props":{"a":{"b":{"c":{}}}}}`:   `the field "props.a.b.c" is nested more than 4 deep`,
 		`{"props":{"a":{},"b":{},"c":[]}}`: "",
