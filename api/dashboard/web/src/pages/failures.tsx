@@ -35,10 +35,10 @@ export function FailuresPage(): JSX.Element {
       {groups.map((g) => (
         <Card
           key={`${g.type} ${g.error}`} title={titleOf(g.error)}
-          aside={(["run", "retry"] as const).map((message) => {
+          aside={<div class="actions">{(["run", "retry"] as const).map((message) => {
             const ids = g.tasks.filter((t) => applies(message, t.status)).map((t) => t.id);
             return ids.length > 0 && <Action key={message} kind="primary" onClick={() => setAsked({ ids, message })}>{messages[message][0]} {ids.length > 1 ? `all ${number(ids.length)}` : ""}</Action>;
-          })}
+          })}</div>}
         >
           <p>{count(g.tasks.length, "task")} of type {g.type || "(none)"}: {byStatus(g.tasks)}</p>
           {titleOf(g.error) !== g.error && g.error && <pre class="note bad" tabIndex={0}>{g.error}</pre>}
