@@ -238,7 +238,7 @@ type FailureGroup struct {
 	Error string `json:"error"`
 	Tasks int    `json:"tasks"`
 	// Statuses counts them by status: failed, sleeping until they are tried again, or in fault until
-	// somebody tells them to run.
+	// somebody tells them to run. A task that sleeps for another reason counts with the last error that it had.
 	Statuses map[Status]int `json:"statuses"`
 	// FirstAt and LastAt are when the first and the latest of them had their last error.
 	FirstAt *time.Time `json:"first_at"`

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/stored"
 )
@@ -55,16 +57,20 @@ func (s *Server) readBody(ctx context.Context, r *http.Request, e *endpoint, t *
 	case size > limits.BodyBytesMax:
 		return tooLarge(size, limits.BodyBytesMax)
 	}
-	decoded, p := s.budget.takeBody(ctx, size)
+	share := s.budget.small
+	if large {
+		share = s.budget.large
+	}
+	release, p := takeBody(ctx, share, size)
 	if p != nil {
 		return p
 	}
-	t.answered = append(t.answered, decoded)
+	t.answered = append(t.answered, release)
 	if !large {
-		t.decoded = decoded
+		t.decoded = release
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(content.Bytes())), size
-	return checkContent(content.Bytes(), e)
+	return s.checkContent(content.Bytes(), e)
 }
 
 // readMost reads until there is one byte more than a number of bytes, or no more.
@@ -88,11 +94,12 @@ func tooLarge(bytes, most int64) *Problem {
 
 // checkContent refuses what the decoder would pass over or replace, and what would take more memory
 // than its bytes suggest.
-func checkContent(content []byte, e *endpoint) *Problem {
+func (s *Server) checkContent(content []byte, e *endpoint) *Problem {
 	if !utf8.Valid(content) {
 		return problem(http.StatusBadRequest, "malformed", "body: must be valid UTF-8").about("body", "", "must be valid UTF-8")
 	}
-	fault := stored.CheckType(content, e.body, stored.Bounds{Values: bodyValuesMax, Items: BatchMax, Depth: bodyDepthMax, Text: bodyTextMax})
+	items := max(BatchMax, s.config.Limits.ListMax) // of a batch, and of a command to tasks by their IDs
+	fault := stored.CheckType(content, e.body, stored.Bounds{Values: bodyValuesMax, Items: items, Depth: bodyDepthMax, Text: bodyTextMax})
 	switch {
 	case fault == nil || !json.Valid(content):
 		return nil // the decoder reads nothing of what is not valid, and says where that is
@@ -129,13 +136,13 @@ func (b *budget) takeLarge(c Caller) (release func(), p *Problem) {
 	}, nil
 }
 
-// takeBody waits until so many bytes more may be decoded, and returns a function that gives
-// them back.
-func (b *budget) takeBody(ctx context.Context, n int64) (release func(), p *Problem) {
-	if !b.bodies.TryAcquire(n) && b.bodies.Acquire(ctx, n) != nil {
+// takeBody waits until so many bytes more of a share may be decoded, and returns a function that
+// gives them back.
+func takeBody(ctx context.Context, share *semaphore.Weighted, n int64) (release func(), p *Problem) {
+	if !share.TryAcquire(n) && share.Acquire(ctx, n) != nil {
 		p = problem(http.StatusServiceUnavailable, "busy", "other large requests are under way")
 		p.retryAfter = 1
 		return nil, p
 	}
-	return sync.OnceFunc(func() { b.bodies.Release(n) }), nil
+	return sync.OnceFunc(func() { share.Release(n) }), nil
 }

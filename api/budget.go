@@ -15,8 +15,9 @@ import (
 type budget struct {
 	limits Limits
 	all    *semaphore.Weighted
-	// bodies has the bytes of the bodies that are being decoded, or worked on if they are large.
-	bodies *semaphore.Weighted
+	// small has the bytes of the small bodies that are being decoded, and large those of the large ones
+	// that are worked on. A small one must not wait behind a large one that waits.
+	small, large *semaphore.Weighted
 
 	mu      sync.Mutex
 	working int
@@ -30,11 +31,12 @@ type usage struct {
 	tasks   *semaphore.Weighted
 }
 
-// newBudget allows twice the tasks of the longest list in all, and once for each caller, and four
-// of the longest bodies.
+// newBudget allows twice the tasks of the longest list in all, and once for each caller, four of
+// the longest bodies, and small ones of as many bytes as one of these.
 func newBudget(l Limits) *budget {
 	return &budget{
-		limits: l, all: semaphore.NewWeighted(2 * int64(l.ListMax)), bodies: semaphore.NewWeighted(4 * l.BodyBytesMax), callers: map[string]*usage{},
+		limits: l, all: semaphore.NewWeighted(2 * int64(l.ListMax)), callers: map[string]*usage{},
+		small: semaphore.NewWeighted(max(l.BodyBytesMax, smallBodyBytes)), large: semaphore.NewWeighted(4 * l.BodyBytesMax),
 	}
 }
 

@@ -236,8 +236,7 @@ type endInput struct {
 type completeInput struct {
 	Path string `path:"path" doc:"path of the job with its slashes escaped as %2F, or the ID of its task"`
 	Body struct {
-		Token int64 `json:"token" minimum:"1" doc:"of the claim"`
-
+		Token  int64           `json:"token" minimum:"1" doc:"of the claim"`
 		Result json.RawMessage `json:"result,omitempty" doc:"of the job, to be kept: any JSON"`
 	}
 }
