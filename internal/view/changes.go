@@ -76,7 +76,7 @@ func Patch(s *windlass.Submission, patch map[string]json.RawMessage) error {
 			delete(fields, name)
 		}
 	}
-	merged, err := EncodeJSON(fields, "") // escapes nothing that was not
+	merged, err := stored.Marshal(fields) // what the patch does not name stays as it was written
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,16 @@ func nightly() windlass.Submission {
 	}
 }
 
+func TestPatch_WhatItDoesNotNameStaysAsItWasWritten(t *testing.T) {
+	s := windlass.Submission{ID: "a", Props: json.RawMessage(`{"z":"\u003c","n":1.50,"a":{"k":"é"}}`)}
+	if err := Patch(&s, map[string]json.RawMessage{"props": json.RawMessage(`{"b":2}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(s.Props), `{"z":"\u003c","n":1.50,"a":{"k":"é"},"b":2}`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 func TestPatch_O05_ChangesWhatItNamesAndSaysWhat(t *testing.T) {
 	for patch, want := range map[string]string{
 		`{}`:                                    "",
