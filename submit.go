@@ -232,7 +232,7 @@ func (s *submitting) blockers() []string { return depend.Blockers(s.ID, s.Spec.N
 
 // encode encodes the value of the task's key.
 func (s *submitting) encode() (err error) {
-	if s.spec, err = json.Marshal(s.Spec); err != nil {
+	if s.spec, err = json.Marshal(&s.Spec); err != nil {
 		return badInput("not_before", s.Spec.NotBefore, err.Error())
 	}
 	return nil
@@ -296,8 +296,9 @@ func (c *Client) readSubmitted(ctx context.Context, some []*submitting) []broker
 		if parent := s.parent(); parent != "" {
 			keys = append(keys, c.space.Job(parent))
 		}
-		for _, key := range keys {
-			txns[i].Then = append(txns[i].Then, broker.Read(key))
+		txns[i].Then = make([]broker.Op, len(keys))
+		for j, key := range keys {
+			txns[i].Then[j] = broker.Read(key)
 		}
 	}
 	return c.broker.Commit(ctx, txns...)

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -373,20 +374,29 @@ func checkType(name string) error {
 // digest identifies the submission by all its content except its times, its turn and its
 // trace.
 func (s Submission) digest() string {
-	h := sha256.New()
-	spec := s.Spec
-	spec.SubmittedAt, spec.RestartedAt, spec.Digest, spec.Turn, spec.Trace, spec.By = time.Time{}, time.Time{}, "", 0, "", ""
-	spec.Needs = slices.Clone(spec.Needs)
-	slices.Sort(spec.Needs)
-	_ = json.NewEncoder(h).Encode(spec) // cannot fail on a submission that validated
-	var props bytes.Buffer
-	if json.Compact(&props, s.Props) == nil { // spacing makes no difference
-		h.Write(props.Bytes())
-	} else {
-		h.Write(s.Props) // stored by hand
+	d := digests.Get().(*digest)
+	defer digests.Put(d)
+	d.text.Reset()
+	d.spec = s.Spec
+	d.spec.SubmittedAt, d.spec.RestartedAt, d.spec.Digest, d.spec.Turn, d.spec.Trace, d.spec.By = time.Time{}, time.Time{}, "", 0, "", ""
+	d.spec.Needs = slices.Clone(s.Spec.Needs)
+	slices.Sort(d.spec.Needs)
+	_ = json.NewEncoder(&d.text).Encode(&d.spec) // cannot fail on a submission that validated
+	if json.Compact(&d.text, s.Props) != nil {   // spacing makes no difference
+		d.text.Write(s.Props) // stored by hand
 	}
-	return hex.EncodeToString(h.Sum(nil)[:12])
+	d.spec = Spec{}
+	sum := sha256.Sum256(d.text.Bytes())
+	return hex.EncodeToString(sum[:12])
 }
+
+// digest is what a digest is made of. Many are made at once.
+type digest struct {
+	spec Spec
+	text bytes.Buffer
+}
+
+var digests = sync.Pool{New: func() any { return &digest{} }}
 
 // OnFailure is the effect of a task's failure on the tasks that wait for it.
 type OnFailure string

@@ -66,6 +66,7 @@ func split(turn []*lined, refused map[string]bool) (some []Request, failed []err
 			}
 		}
 	}
+	some = make([]Request, 0, len(turn)-len(unmet))
 	for i, l := range turn {
 		if need, ok := unmet[i]; ok {
 			failed = append(failed, fmt.Errorf("queue %s: %w: %q was not queued", l.what(), windlass.ErrUnmetNeed, need))
@@ -163,11 +164,11 @@ func turnsOf(requests []Request) (turns [][]*lined, err error) {
 			return nil, err
 		}
 		if l.under == nil {
-			made, err := l.submissions(nil)
+			made, err := l.submission(l.Parent)
 			if err != nil {
 				return nil, err
 			}
-			l.id = made[0].ID
+			l.id = made.ID
 		}
 		l.waits = depend.Blockers(l.id, l.Spec.Needs)
 		if i == 0 || l.looks() || all[i-1].looks() {

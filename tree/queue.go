@@ -97,18 +97,19 @@ func (t *Tree) queue(ctx context.Context, requests []Request) (queued []Queued, 
 			return nil, nil, fmt.Errorf("queue: %w", err)
 		}
 	}
-	var submissions []windlass.Submission
+	submissions := make([]windlass.Submission, 0, len(plans)) // with patterns, more
 	cascading := map[Path]bool{}
 	for i := range plans {
-		made, err := plans[i].submissions(records)
+		before := len(submissions)
+		made, err := plans[i].submissions(submissions, records)
 		if errors.Is(err, ErrNoMatch) {
 			failed = append(failed, err)
 			continue
 		} else if err != nil {
 			return nil, nil, err
 		}
-		submissions = append(submissions, made...)
-		for _, s := range made {
+		submissions = made
+		for _, s := range made[before:] {
 			cascading[pathOf(s.ID)] = cascading[pathOf(s.ID)] || requests[i].Cascade
 		}
 	}
@@ -184,12 +185,12 @@ func (r Request) Validate() error {
 	if p.under != nil { // the parents are not known yet, but the job is
 		p.under, p.NameOf = nil, nil
 	}
-	_, err := p.submissions(nil)
+	_, err := p.submission(p.Parent)
 	return err
 }
 
-// submissions returns the tasks of a request.
-func (p *plan) submissions(records map[Path]windlass.JobRecord) ([]windlass.Submission, error) {
+// submissions adds the tasks of a request to those that were made before.
+func (p *plan) submissions(made []windlass.Submission, records map[Path]windlass.JobRecord) ([]windlass.Submission, error) {
 	parents := []Path{p.Parent}
 	if p.under != nil {
 		parents = parents[:0]
@@ -204,24 +205,30 @@ func (p *plan) submissions(records map[Path]windlass.JobRecord) ([]windlass.Subm
 				keys.JobSegment(p.Name, p.Type), p.Under.Name, p.Under.Type, ErrNoMatch)
 		}
 	}
-	made := make([]windlass.Submission, len(parents))
-	for i, parent := range parents {
-		name := p.Name
-		if p.NameOf != nil {
-			name = p.NameOf(parent.Name(), p.Name)
-			if err := keys.CheckJobName(name); err != nil {
-				return nil, &windlass.BadInputError{Field: "job name", Value: name,
-					Limit: fmt.Sprintf("which the name function made of %q and %q: %v", parent.Name(), p.Name, err)}
-			}
-		}
-		made[i] = windlass.Submission{
-			ID: parent.Child(name, p.Type).ID(), Spec: p.Spec, Props: p.Data, Rerun: true, Update: true, Requeue: p.Requeue,
-		}
-		if err := made[i].Validate(); err != nil {
+	for _, parent := range parents {
+		s, err := p.submission(parent)
+		if err != nil {
 			return nil, err
 		}
+		made = append(made, s)
 	}
 	return made, nil
+}
+
+// submission returns the one that the request makes under a parent.
+func (p *plan) submission(parent Path) (s windlass.Submission, err error) {
+	name := p.Name
+	if p.NameOf != nil {
+		name = p.NameOf(parent.Name(), p.Name)
+		if err := keys.CheckJobName(name); err != nil {
+			return s, &windlass.BadInputError{Field: "job name", Value: name,
+				Limit: fmt.Sprintf("which the name function made of %q and %q: %v", parent.Name(), p.Name, err)}
+		}
+	}
+	s = windlass.Submission{
+		ID: parent.Child(name, p.Type).ID(), Spec: p.Spec, Props: p.Data, Rerun: true, Update: true, Requeue: p.Requeue,
+	}
+	return s, s.Validate()
 }
 
 // enqueue submits jobs, and with them jobs that are to run again if they have ended. It

@@ -114,7 +114,7 @@ func (s *Store) put(op broker.Op) broker.Event {
 
 func (s *Store) remove(kv *broker.KV) broker.Event {
 	s.detach(kv)
-	s.keys.remove(segments(kv.Key))
+	s.keys.remove(pathOf(kv.Key))
 	return broker.Event{Deleted: true, KV: broker.KV{Key: kv.Key, Modified: s.revision + 1}}
 }
 

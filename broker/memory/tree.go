@@ -16,29 +16,32 @@ type node struct {
 	children map[string]*node
 }
 
-// segments returns the path of a key, or of a prefix without its slash.
-func segments(key string) []string { return strings.Split(strings.Trim(key, "/"), "/") }
+// pathOf is a key, or a prefix, without the slashes around it.
+func pathOf(key string) string { return strings.Trim(key, "/") }
 
 // find returns the node of a path, or nil.
-func (n *node) find(path []string) *node {
-	for _, segment := range path {
-		if n = n.children[segment]; n == nil {
-			return nil
-		}
+func (n *node) find(path string) *node {
+	for more := true; more && n != nil; {
+		var segment string
+		segment, path, more = strings.Cut(path, "/")
+		n = n.children[segment]
 	}
 	return n
 }
 
 // get returns the key, or nil.
 func (n *node) get(key string) *broker.KV {
-	if n = n.find(segments(key)); n == nil {
+	if n = n.find(pathOf(key)); n == nil {
 		return nil
 	}
 	return n.kv
 }
 
 func (n *node) set(kv *broker.KV) {
-	for _, segment := range segments(kv.Key) {
+	path := pathOf(kv.Key)
+	for more := true; more; {
+		var segment string
+		segment, path, more = strings.Cut(path, "/")
 		child := n.children[segment]
 		if child == nil {
 			child = &node{}
@@ -54,24 +57,25 @@ func (n *node) set(kv *broker.KV) {
 
 // remove removes the key at the end of a path, and every node on the path that becomes
 // empty.
-func (n *node) remove(path []string) {
-	if len(path) == 0 {
-		n.kv = nil
+func (n *node) remove(path string) {
+	segment, path, more := strings.Cut(path, "/")
+	child := n.children[segment]
+	switch {
+	case child == nil:
 		return
+	case more:
+		child.remove(path)
+	default:
+		child.kv = nil
 	}
-	child := n.children[path[0]]
-	if child == nil {
-		return
-	}
-	child.remove(path[1:])
 	if child.kv == nil && len(child.children) == 0 {
-		delete(n.children, path[0])
+		delete(n.children, segment)
 	}
 }
 
 // below returns the keys below a prefix in the order of their bytes.
 func (n *node) below(prefix string) []*broker.KV {
-	top := n.find(segments(prefix))
+	top := n.find(pathOf(prefix))
 	if top == nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -256,7 +257,8 @@ func unescaped(text []byte) string {
 
 // members are the names in an object: few in a list, many in a set.
 type members struct {
-	few  []string
+	few  [fewMax]string
+	n    int // how many of few there are
 	many map[string]bool
 }
 
@@ -266,13 +268,12 @@ const fewMax = 8
 // has adds a name, and reports whether it was there.
 func (m *members) has(name string) bool {
 	if m.many == nil {
-		for _, known := range m.few {
-			if known == name {
-				return true
-			}
+		if slices.Contains(m.few[:m.n], name) {
+			return true
 		}
-		if len(m.few) < fewMax {
-			m.few = append(m.few, name)
+		if m.n < fewMax {
+			m.few[m.n] = name
+			m.n++
 			return false
 		}
 		m.many = make(map[string]bool, 2*fewMax)
