@@ -14,7 +14,8 @@ import (
 
 // requestState is in the context of every request.
 type requestState struct {
-	caller Caller
+	caller  Caller
+	content []byte // of the body, until it is decoded
 
 	mu       sync.Mutex
 	attrs    []slog.Attr // for the audit record

@@ -69,8 +69,8 @@ func (s *Server) readBody(ctx context.Context, r *http.Request, e *endpoint, t *
 	if !large {
 		t.decoded = release
 	}
-	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(content.Bytes())), size
-	return s.checkContent(content.Bytes(), e)
+	t.content = content.Bytes()
+	return s.checkContent(t.content, e)
 }
 
 // readMost reads until there is one byte more than a number of bytes, or no more.

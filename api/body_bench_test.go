@@ -24,10 +24,6 @@ import (
 // BenchmarkBody_Worst has what the worst body of 4 MiB takes of each operation: the heap above what it was,
 // and the time. Nothing else should run beside it.
 func BenchmarkBody_Worst(b *testing.B) {
-	values := map[string]string{}
-	for shape, of := range shapes {
-		values[shape] = of(4<<20 - 200)
-	}
 	store := memory.New()
 	defer store.Close()
 	server := benchServer(b, store)
@@ -36,7 +32,7 @@ func BenchmarkBody_Worst(b *testing.B) {
 			var peak uint64
 			var longest time.Duration
 			for b.Loop() {
-				for _, a := range attacksOn(e, values) {
+				for _, a := range attacksOn(e, 4<<20-200) {
 					runtime.GC()
 					at, stop := heapPeak()
 					took := costOf(server, e, a).took
@@ -97,16 +93,21 @@ func BenchmarkRequests_Search(b *testing.B) {
 		s.keep(t)
 		if t.cost.allocated > worst.cost.allocated {
 			worst = t
-			b.Logf("%d MB, %v: %v", t.cost.allocated>>20, t.cost.took, t)
+		}
+		for range 2 { // it is slow if it is each time
+			if t.cost.took > slowest.cost.took {
+				t.cost.took = min(t.cost.took, s.run(t).took)
+			}
 		}
 		if t.cost.took > slowest.cost.took {
 			slowest = t
-			b.Logf("%v, %d MB: %v", t.cost.took, t.cost.allocated>>20, t)
 		}
 		if t.cost.status >= 500 && t.cost.status != http.StatusServiceUnavailable && t.cost.status != http.StatusGatewayTimeout {
 			b.Errorf("status %d: %v", t.cost.status, t)
 		}
 	}
+	b.Logf("most memory: %d MB, %v: %v", worst.cost.allocated>>20, worst.cost.took, worst)
+	b.Logf("most time: %d MB, %v: %v", slowest.cost.allocated>>20, slowest.cost.took, slowest)
 	b.ReportMetric(float64(worst.cost.allocated)/(1<<20), "MB-allocated")
 	b.ReportMetric(float64(slowest.cost.took.Milliseconds()), "ms-longest")
 }
@@ -129,7 +130,6 @@ type search struct {
 	all    []*endpoint
 	pool   map[string][]tried
 	names  map[string][]string // of the parameters of each operation
-	values map[string]string   // of each shape
 	random *rand.Rand
 }
 
@@ -137,10 +137,7 @@ type search struct {
 const pooled = 6
 
 func newSearch(server *Server) *search {
-	s := &search{server: server, pool: map[string][]tried{}, names: map[string][]string{}, values: map[string]string{}, random: rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))}
-	for shape, of := range shapes {
-		s.values[shape] = of(1 << 20)
-	}
+	s := &search{server: server, pool: map[string][]tried{}, names: map[string][]string{}, random: rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))}
 	for _, e := range server.endpoints {
 		if !e.Stream {
 			s.all = append(s.all, e)
@@ -168,8 +165,8 @@ func (s *search) next() tried {
 	if len(pool) < pooled {
 		t := tried{e: e, id: "a"}
 		if e.hasBody {
-			seeds := attacksOn(e, s.values)
-			t.body = seeds[s.random.IntN(len(seeds))].body
+			seeds := attacksOn(e, 1<<20)
+			t.body = seeds[s.random.IntN(len(seeds))].body()
 		}
 		return t
 	}

@@ -101,12 +101,12 @@ func (c taskCommand) message() (statemachine.Command, error) {
 // commandInput is a command to one task.
 type commandInput struct {
 	ID   string `path:"id" doc:"ID of the task"`
-	Body taskCommand
+	Sent taskCommand
 }
 
 // commandsInput is a command to several tasks: the fields of taskCommand and of recipients.
 type commandsInput struct {
-	Body struct {
+	Sent struct {
 		Message    string                     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint,restart,retry,continue,delete" doc:"the command"`
 		Until      *time.Time                 `json:"until,omitempty" doc:"with sleep: when to wake up"`
 		For        string                     `json:"for,omitempty" doc:"with sleep: for how long, such as 2h"`
@@ -126,7 +126,7 @@ type recipients struct {
 	Selection selection `json:"selection,omitzero" doc:"among live tasks, failed ones for retry and continue, those that run for restart; excludes ids"`
 }
 
-type previewInput struct{ Body recipients }
+type previewInput struct{ Sent recipients }
 
 func (s *Server) registerOrders() {
 	const tag = "commands"
@@ -145,7 +145,7 @@ func (s *Server) registerOrders() {
 	add(s, endpoint{ID: "previewCommand", Whole: true, Method: http.MethodPost, Path: "/v1/commands/preview", Tag: tag, Looks: true,
 		Summary: "Which tasks a command would go to",
 	}, func(ctx context.Context, in *previewInput) (*ok[view.Preview], error) {
-		ids, err := s.idsOf(ctx, in.Body)
+		ids, err := s.idsOf(ctx, in.Sent)
 		return answerWith(view.PreviewOf(ids), err)
 	})
 }
@@ -185,9 +185,9 @@ func (s *Server) idsOf(ctx context.Context, to recipients) (ids []string, err er
 }
 
 func (s *Server) commandTask(ctx context.Context, in *commandInput) (*ok[view.CommandResult], error) {
-	note(ctx, slog.String("task", in.ID), slog.String("message", in.Body.Message))
-	notePatch(ctx, in.Body.Patch)
-	sent, errs, err := s.apply(ctx, in.Body, []string{in.ID})
+	note(ctx, slog.String("task", in.ID), slog.String("message", in.Sent.Message))
+	notePatch(ctx, in.Sent.Patch)
+	sent, errs, err := s.apply(ctx, in.Sent, []string{in.ID})
 	if err != nil {
 		return nil, err
 	}
@@ -195,16 +195,16 @@ func (s *Server) commandTask(ctx context.Context, in *commandInput) (*ok[view.Co
 }
 
 func (s *Server) commandTasks(ctx context.Context, in *commandsInput) (*ok[[]view.CommandResult], error) {
-	note(ctx, slog.String("message", in.Body.Message), slog.String("selection", in.Body.Selection.String()),
-		slog.Bool("dependents", in.Body.Dependents), slog.Bool("unblock", in.Body.Unblock))
-	notePatch(ctx, in.Body.Patch)
-	ids, err := s.idsOf(ctx, recipients{in.Body.Message, in.Body.IDs, in.Body.Selection})
+	note(ctx, slog.String("message", in.Sent.Message), slog.String("selection", in.Sent.Selection.String()),
+		slog.Bool("dependents", in.Sent.Dependents), slog.Bool("unblock", in.Sent.Unblock))
+	notePatch(ctx, in.Sent.Patch)
+	ids, err := s.idsOf(ctx, recipients{in.Sent.Message, in.Sent.IDs, in.Sent.Selection})
 	if err != nil {
-		note(ctx, slog.Int("tasks", len(in.Body.IDs)), slog.String("first", firstOf(in.Body.IDs)))
+		note(ctx, slog.Int("tasks", len(in.Sent.IDs)), slog.String("first", firstOf(in.Sent.IDs)))
 		return nil, err
 	}
 	note(ctx, slog.Int("tasks", len(ids)), slog.String("first", firstOf(ids)))
-	sent, errs, err := s.apply(ctx, taskCommand{in.Body.Message, in.Body.Until, in.Body.For, in.Body.Patch, in.Body.Unblock, in.Body.Dependents, in.Body.Wait}, ids)
+	sent, errs, err := s.apply(ctx, taskCommand{in.Sent.Message, in.Sent.Until, in.Sent.For, in.Sent.Patch, in.Sent.Unblock, in.Sent.Dependents, in.Sent.Wait}, ids)
 	if err != nil {
 		return nil, err
 	}

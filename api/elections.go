@@ -17,7 +17,7 @@ type electionInput struct {
 
 type resignInput struct {
 	Name string `path:"name" doc:"name of the election"`
-	Body struct {
+	Sent struct {
 		Wait string `json:"wait,omitempty" doc:"for how long to wait until the leader has stepped down, such as 10s; default is not to wait"`
 	}
 }
@@ -61,7 +61,7 @@ func (s *Server) elections(ctx context.Context) ([]view.Election, error) {
 
 func (s *Server) resign(ctx context.Context, in *resignInput) (*ok[view.Resigned], error) {
 	note(ctx, slog.String("election", in.Name))
-	patience, err := s.waiting("wait", in.Body.Wait, 0)
+	patience, err := s.waiting("wait", in.Sent.Wait, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -38,6 +38,7 @@ type endpoint struct {
 
 	hasBody bool
 	body    reflect.Type // that it is decoded into
+	schema  *huma.Schema // of the body
 }
 
 // changes reports whether it changes anything.
@@ -91,19 +92,17 @@ func answerWith[T any](body T, err error) (*ok[T], error) {
 	return &ok[T]{body}, nil
 }
 
-// add registers an endpoint. Its input has a body if I has a field Body.
+// add registers an endpoint. Its input has a body if I has a field Sent.
 func add[I, O any](s *Server, e endpoint, handle func(context.Context, *I) (*O, error)) {
 	e.Role = max(e.Role, RoleView)
 	var body reflect.StructField
-	if body, e.hasBody = reflect.TypeFor[I]().FieldByName("Body"); e.hasBody {
+	if body, e.hasBody = reflect.TypeFor[I]().FieldByName(sentField); e.hasBody {
 		e.body = body.Type
 	}
 	op := huma.Operation{
 		OperationID: e.ID, Method: e.Method, Path: e.Path, Tags: []string{e.Tag}, Summary: e.Summary, Description: e.Description,
 		DefaultStatus: e.Status,
-		// readBody has read it: no deadline is left, and one byte more is accepted than there can be.
-		MaxBodyBytes: s.config.Limits.BodyBytesMax + 1, BodyReadTimeout: -1,
-		Responses: map[string]*huma.Response{}, Extensions: map[string]any{"x-windlass-role": e.Role.String()},
+		Responses:     map[string]*huma.Response{}, Extensions: map[string]any{"x-windlass-role": e.Role.String()},
 	}
 	if e.Public {
 		op.Security = []map[string][]string{{}}
@@ -120,7 +119,11 @@ func add[I, O any](s *Server, e endpoint, handle func(context.Context, *I) (*O, 
 		op.Responses["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{e.Media: {Schema: &huma.Schema{}}}}
 	}
 	huma.Register(s.huma, op, func(ctx context.Context, input *I) (*O, error) {
-		stateOf(ctx).decoded()
+		if e.hasBody {
+			if err := s.decode(ctx, &e, reflect.ValueOf(input).Elem().FieldByIndex(body.Index)); err != nil {
+				return nil, err
+			}
+		}
 		if e.Whole {
 			if err := s.hold(ctx, s.config.Limits.ListMax); err != nil {
 				return nil, problemIn(ctx, err)
@@ -132,18 +135,19 @@ func add[I, O any](s *Server, e endpoint, handle func(context.Context, *I) (*O, 
 		}
 		return output, nil
 	})
-	if e.Method == http.MethodPatch {
-		content := s.huma.OpenAPI().Paths[e.Path].Patch.RequestBody.Content
-		content[patchType] = content[jsonType]
+	if e.hasBody {
+		s.describeBody(&e, reflect.TypeFor[I]().Name())
 	}
 	if e.Also != 0 {
-		registered := s.huma.OpenAPI().Paths[e.Path]
-		for _, o := range []*huma.Operation{registered.Get, registered.Post, registered.Patch, registered.Delete} {
-			if o != nil && o.OperationID == e.ID {
-				first := o.Responses[strconv.Itoa(o.DefaultStatus)]
-				o.Responses[strconv.Itoa(e.Also)] = &huma.Response{Description: http.StatusText(e.Also), Content: first.Content, Headers: first.Headers}
-			}
-		}
+		o := s.operation(&e)
+		first := o.Responses[strconv.Itoa(o.DefaultStatus)]
+		o.Responses[strconv.Itoa(e.Also)] = &huma.Response{Description: http.StatusText(e.Also), Content: first.Content, Headers: first.Headers}
 	}
 	s.endpoints[e.Method+" "+s.config.Prefix+e.Path] = &e
+}
+
+// operation is the description of an endpoint.
+func (s *Server) operation(e *endpoint) *huma.Operation {
+	path := s.huma.OpenAPI().Paths[e.Path]
+	return map[string]*huma.Operation{http.MethodGet: path.Get, http.MethodPost: path.Post, http.MethodPatch: path.Patch, http.MethodDelete: path.Delete}[e.Method]
 }

@@ -154,14 +154,14 @@ func nameTemplate(text string) (func(parent, child string) string, error) {
 	}, nil
 }
 
-type queueInput struct{ Body view.QueueJob }
+type queueInput struct{ Sent view.QueueJob }
 
 func (s *Server) queueJob(ctx context.Context, in *queueInput) (*ok[[]tree.Queued], error) {
-	note(ctx, slog.String("name", in.Body.Name), slog.String("type", in.Body.Type), slog.String("parent", in.Body.Parent))
-	if under := in.Body.Under; under != nil {
+	note(ctx, slog.String("name", in.Sent.Name), slog.String("type", in.Sent.Type), slog.String("parent", in.Sent.Parent))
+	if under := in.Sent.Under; under != nil {
 		note(ctx, slog.String("under_name", under.Name), slog.String("under_type", under.Type))
 	}
-	r, err := s.request(in.Body)
+	r, err := s.request(in.Sent)
 	if err != nil {
 		return nil, err
 	}
@@ -173,19 +173,19 @@ func (s *Server) queueJob(ctx context.Context, in *queueInput) (*ok[[]tree.Queue
 	return answerWith(append([]tree.Queued{}, queued...), err)
 }
 
-type queueManyInput struct{ Body []view.QueueJob }
+type queueManyInput struct{ Sent []view.QueueJob }
 
 func (s *Server) queueJobs(ctx context.Context, in *queueManyInput) (*ok[view.Queued], error) {
-	names := make([]string, len(in.Body))
-	for i, line := range in.Body {
+	names := make([]string, len(in.Sent))
+	for i, line := range in.Sent {
 		names[i] = line.Name
 	}
 	note(ctx, slog.Int("jobs", len(names)), slog.String("first", firstOf(names)))
-	if n := len(in.Body); n > BatchMax {
+	if n := len(in.Sent); n > BatchMax {
 		return nil, badInput("body", fmt.Sprintf("%d jobs", n), fmt.Sprintf("must be at most %d", BatchMax))
 	}
-	requests := make([]tree.Request, len(in.Body))
-	for i, line := range in.Body {
+	requests := make([]tree.Request, len(in.Sent))
+	for i, line := range in.Sent {
 		var err error
 		if requests[i], err = s.request(line); err != nil {
 			return nil, fmt.Errorf("body[%d]: %w", i, err)
@@ -205,20 +205,20 @@ func (s *Server) queueJobs(ctx context.Context, in *queueManyInput) (*ok[view.Qu
 }
 
 type clearInput struct {
-	Body struct {
+	Sent struct {
 		DryRun bool `json:"dry_run" doc:"only list the jobs"`
 	}
 }
 
 func (s *Server) clearTree(ctx context.Context, in *clearInput) (*ok[view.Cleared], error) {
-	paths, err := s.tree.Clear(ctx, in.Body.DryRun)
-	cleared := view.ClearedOf(paths, in.Body.DryRun)
-	note(ctx, slog.Bool("dry_run", in.Body.DryRun), slog.Int("jobs", len(paths)), slog.String("first", firstOf(cleared.Paths)))
+	paths, err := s.tree.Clear(ctx, in.Sent.DryRun)
+	cleared := view.ClearedOf(paths, in.Sent.DryRun)
+	note(ctx, slog.Bool("dry_run", in.Sent.DryRun), slog.Int("jobs", len(paths)), slog.String("first", firstOf(cleared.Paths)))
 	return answerWith(cleared, err)
 }
 
 type leaseInput struct {
-	Body struct {
+	Sent struct {
 		Type  string `json:"type" doc:"of the job"`
 		Owner string `json:"owner" doc:"name of the holder, valid as a node's name but not one of a node"`
 		Lease string `json:"lease,omitempty" doc:"for how long it is claimed, 5s to 300s; default 15s"`
@@ -228,14 +228,14 @@ type leaseInput struct {
 // endInput identifies a claim of a job.
 type endInput struct {
 	Path string `path:"path" doc:"path of the job with its slashes escaped as %2F, or the ID of its task"`
-	Body struct {
+	Sent struct {
 		Token int64 `json:"token" minimum:"1" doc:"of the claim"`
 	}
 }
 
 type completeInput struct {
 	Path string `path:"path" doc:"path of the job with its slashes escaped as %2F, or the ID of its task"`
-	Body struct {
+	Sent struct {
 		Token  int64           `json:"token" minimum:"1" doc:"of the claim"`
 		Result json.RawMessage `json:"result,omitempty" doc:"of the job, to be kept: any JSON"`
 	}
@@ -243,7 +243,7 @@ type completeInput struct {
 
 type failInput struct {
 	Path string `path:"path" doc:"path of the job with its slashes escaped as %2F, or the ID of its task"`
-	Body struct {
+	Sent struct {
 		Token     int64  `json:"token" minimum:"1" doc:"of the claim"`
 		Error     string `json:"error" minLength:"1" doc:"what went wrong"`
 		Permanent bool   `json:"permanent,omitempty" doc:"whether not to retry"`
@@ -259,14 +259,14 @@ func (s *Server) registerLeases(tag string) {
 			"If the answer is lost, the job stays claimed until the lease is over.",
 	}, func(ctx context.Context, in *leaseInput) (*ok[view.Leased], error) {
 		var lease time.Duration
-		if text := in.Body.Lease; text != "" {
+		if text := in.Sent.Lease; text != "" {
 			var err error
 			if lease, err = time.ParseDuration(text); err != nil {
 				return nil, badInput("lease", shown(text), "must be a duration from 5s to 300s")
 			}
 		}
-		note(ctx, slog.String("type", in.Body.Type), slog.String("owner", in.Body.Owner))
-		d, err := s.client.DequeueDetached(ctx, in.Body.Type, in.Body.Owner, lease)
+		note(ctx, slog.String("type", in.Sent.Type), slog.String("owner", in.Sent.Owner))
+		d, err := s.client.DequeueDetached(ctx, in.Sent.Type, in.Sent.Owner, lease)
 		note(ctx, slog.String("task", d.ID))
 		return answerWith(view.LeasedOf(d), err)
 	})
@@ -275,28 +275,28 @@ func (s *Server) registerLeases(tag string) {
 		Description: "A claim that is no longer held is a conflict: another holds the job, or it has ended."}
 	ending.ID, ending.Path, ending.Summary = "completeJob", "/v1/tree/jobs/{path}/complete", "Complete a job that was dequeued"
 	add(s, ending, func(ctx context.Context, in *completeInput) (*done, error) {
-		result := in.Body.Result
+		result := in.Sent.Result
 		if string(result) == "null" {
 			result = nil
 		}
-		return endClaim(ctx, in.Path, in.Body.Token, func(id string) error {
-			return s.client.CompleteDetached(ctx, id, in.Body.Token, result)
+		return endClaim(ctx, in.Path, in.Sent.Token, func(id string) error {
+			return s.client.CompleteDetached(ctx, id, in.Sent.Token, result)
 		})
 	})
 	ending.ID, ending.Path, ending.Summary = "failJob", "/v1/tree/jobs/{path}/fail", "Report that a job that was dequeued has failed"
 	add(s, ending, func(ctx context.Context, in *failInput) (*done, error) {
-		failure := errors.New(in.Body.Error)
-		if in.Body.Permanent {
+		failure := errors.New(in.Sent.Error)
+		if in.Sent.Permanent {
 			failure = windlass.Permanent(failure)
 		}
-		return endClaim(ctx, in.Path, in.Body.Token, func(id string) error {
-			return s.client.FailDetached(ctx, id, in.Body.Token, failure)
+		return endClaim(ctx, in.Path, in.Sent.Token, func(id string) error {
+			return s.client.FailDetached(ctx, id, in.Sent.Token, failure)
 		})
 	})
 	ending.ID, ending.Path, ending.Summary = "releaseJob", "/v1/tree/jobs/{path}/release", "Give a job back that was dequeued"
 	add(s, ending, func(ctx context.Context, in *endInput) (*done, error) {
-		return endClaim(ctx, in.Path, in.Body.Token, func(id string) error {
-			return s.client.ReleaseDetached(ctx, id, in.Body.Token)
+		return endClaim(ctx, in.Path, in.Sent.Token, func(id string) error {
+			return s.client.ReleaseDetached(ctx, id, in.Sent.Token)
 		})
 	})
 }

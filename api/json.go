@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -10,8 +9,8 @@ import (
 	"github.com/windlass-go/windlass/internal/view"
 )
 
-// jsonFormat decodes strictly and encodes as the command line does.
-var jsonFormat = huma.Format{Marshal: writeJSON, Unmarshal: readJSON}
+// jsonFormat encodes as the command line does. Bodies are read by decode.
+var jsonFormat = huma.Format{Marshal: writeJSON}
 
 func writeJSON(w io.Writer, value any) error { return view.WriteJSON(w, value, "") }
 
@@ -20,6 +19,3 @@ func encode(value any) ([]byte, error) {
 	text, err := view.EncodeJSON(value, "")
 	return bytes.TrimSuffix(text, []byte("\n")), err
 }
-
-// readJSON decodes what readBody has checked.
-func readJSON(data []byte, into any) error { return view.DecodingError(json.Unmarshal(data, into)) }

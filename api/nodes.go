@@ -35,7 +35,7 @@ type nodeSent struct {
 
 type nodeCommandInput struct {
 	Name string `path:"name" doc:"name of the node"`
-	Body nodeOrder
+	Sent nodeOrder
 }
 
 type planInput struct {
@@ -101,22 +101,22 @@ var nodeCommands = map[string]string{
 }
 
 func (s *Server) commandNode(ctx context.Context, in *nodeCommandInput) (*ok[nodeSent], error) {
-	note(ctx, slog.String("node", in.Name), slog.String("command", in.Body.Command))
-	if in.Body.Task != "" {
-		note(ctx, slog.String("task", in.Body.Task))
+	note(ctx, slog.String("node", in.Name), slog.String("command", in.Sent.Command))
+	if in.Sent.Task != "" {
+		note(ctx, slog.String("task", in.Sent.Task))
 	}
-	c, err := in.Body.command()
+	c, err := in.Sent.command()
 	result := view.ResultDone
 	switch {
 	case err != nil:
-	case in.Body.Command == "cordon":
-		_, err = s.client.Cordon(ctx, in.Name, in.Body.Reason)
-	case in.Body.Command == "uncordon":
+	case in.Sent.Command == "cordon":
+		_, err = s.client.Cordon(ctx, in.Name, in.Sent.Reason)
+	case in.Sent.Command == "uncordon":
 		err = s.client.Uncordon(ctx, in.Name)
 	default:
 		result, err = view.ResultSent, s.client.Send(ctx, in.Name, c)
 	}
-	return answerWith(nodeSent{Node: in.Name, Command: in.Body.Command, Result: result}, err)
+	return answerWith(nodeSent{Node: in.Name, Command: in.Sent.Command, Result: result}, err)
 }
 
 func (o nodeOrder) command() (windlass.Command, error) {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -198,41 +197,36 @@ func asProblem(_ huma.Context, status string, body any) (any, error) {
 	if !ok {
 		return body, nil
 	}
-	p := problem(failed.GetStatus(), cmp.Or(frameworkCodes[failed.GetStatus()], codeInternal), "%s", failed.Error())
+	code := codeInternal
+	if failed.GetStatus() == http.StatusUnprocessableEntity {
+		code = "invalid"
+	}
+	p := problem(failed.GetStatus(), code, "%s", failed.Error())
 	model, ok := errors.AsType[*huma.ErrorModel](failed)
 	if !ok {
 		return p, nil
 	}
-	// A body may have as many mistakes as bytes.
-	for i, detail := range model.Errors[:min(len(model.Errors), mistakesMax+1)] {
-		if detail == nil {
-			continue
+	for _, detail := range model.Errors {
+		if detail != nil {
+			p.add(Mistake{Field: detail.Location, Value: shown(detail.Value), Limit: detail.Message})
 		}
-		m := Mistake{Field: detail.Location, Value: shown(detail.Value), Limit: detail.Message}
-		if m.Field == "body" && failed.GetStatus() == http.StatusBadRequest {
-			m.Value = "" // it would be the whole body
-		}
-		if i == 0 {
-			p.about(m.Field, m.Value, m.Limit)
-			p.Detail = strings.TrimSpace(fmt.Sprintf("%s: %s", m.Field, m.Limit))
-			continue
-		}
-		p.Others = append(p.Others, m)
 	}
 	return p, nil
 }
 
+// add adds a mistake. A body may have as many as bytes.
+func (p *Problem) add(m Mistake) {
+	switch {
+	case p.Field == "":
+		p.about(m.Field, m.Value, m.Limit)
+		p.Detail = strings.TrimSpace(fmt.Sprintf("%s: %s", m.Field, m.Limit))
+	case len(p.Others) < mistakesMax:
+		p.Others = append(p.Others, m)
+	}
+}
+
 // mistakesMax bounds the mistakes that a problem lists beside the first.
 const mistakesMax = 20
-
-// frameworkCodes are the codes of huma's own errors.
-var frameworkCodes = map[int]string{
-	http.StatusBadRequest:            "malformed",
-	http.StatusRequestTimeout:        "slow_body",
-	http.StatusRequestEntityTooLarge: "too_large",
-	http.StatusUnsupportedMediaType:  "media_type",
-	http.StatusUnprocessableEntity:   "invalid",
-}
 
 // shown returns a value as problems show it. Objects and lists are not shown: one may be the
 // whole body, which would be written again for each mistake in it.

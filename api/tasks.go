@@ -291,7 +291,7 @@ func (s *Server) check(task windlass.Submission) error {
 
 type submitInput struct {
 	Traceparent string `header:"traceparent" doc:"W3C trace of the task, unless it has its own"`
-	Body        view.Submission
+	Sent        view.Submission
 }
 
 // inTrace puts a task into the trace of its request. It ignores an invalid traceparent, as
@@ -309,7 +309,7 @@ type submitted struct {
 }
 
 func (s *Server) submitTask(ctx context.Context, in *submitInput) (*submitted, error) {
-	task := inTrace(in.Body.Task(), in.Traceparent)
+	task := inTrace(in.Sent.Task(), in.Traceparent)
 	note(ctx, slog.String("task", task.ID), slog.String("type", task.Spec.Type))
 	if err := s.check(task); err != nil {
 		return nil, err
@@ -326,13 +326,13 @@ func (s *Server) submitTask(ctx context.Context, in *submitInput) (*submitted, e
 
 type updateInput struct {
 	ID   string `path:"id" doc:"ID of the task"`
-	Body map[string]json.RawMessage
+	Sent map[string]json.RawMessage
 }
 
 func (s *Server) updateTask(ctx context.Context, in *updateInput) (*ok[view.Changed], error) {
 	note(ctx, slog.String("task", in.ID))
-	notePatch(ctx, in.Body)
-	changed, _, err := commands.Update(ctx, s.client, in.ID, s.patching("body", in.Body))
+	notePatch(ctx, in.Sent)
+	changed, _, err := commands.Update(ctx, s.client, in.ID, s.patching("body", in.Sent))
 	return answerWith(changed, err)
 }
 
@@ -368,16 +368,16 @@ func (s *Server) patching(field string, patch map[string]json.RawMessage) func(*
 
 type submitManyInput struct {
 	Traceparent string `header:"traceparent" doc:"W3C trace of each task that does not have its own"`
-	Body        []view.Submission
+	Sent        []view.Submission
 }
 
 // read validates the tasks of a request.
 func (in *submitManyInput) read(s *Server) ([]windlass.Submission, error) {
-	if n := len(in.Body); n > BatchMax {
+	if n := len(in.Sent); n > BatchMax {
 		return nil, badInput("body", fmt.Sprintf("%d tasks", n), fmt.Sprintf("must be at most %d", BatchMax))
 	}
-	tasks, seen := make([]windlass.Submission, len(in.Body)), map[string]int{}
-	for i, line := range in.Body {
+	tasks, seen := make([]windlass.Submission, len(in.Sent)), map[string]int{}
+	for i, line := range in.Sent {
 		tasks[i] = inTrace(line.Task(), in.Traceparent)
 		if err := s.check(tasks[i]); err != nil {
 			return nil, fmt.Errorf("body[%d]: %w", i, err)
@@ -408,8 +408,8 @@ func (s *Server) previewSubmissions(ctx context.Context, in *submitManyInput) (*
 }
 
 func (s *Server) submitTasks(ctx context.Context, in *submitManyInput) (*ok[view.Submitted], error) {
-	ids := make([]string, len(in.Body))
-	for i, line := range in.Body {
+	ids := make([]string, len(in.Sent))
+	for i, line := range in.Sent {
 		ids[i] = line.ID
 	}
 	note(ctx, slog.Int("tasks", len(ids)), slog.String("first", firstOf(ids)))
@@ -465,7 +465,7 @@ func (s *Server) waiting(field, text string, def time.Duration) (time.Duration, 
 }
 
 type pruneInput struct {
-	Body struct {
+	Sent struct {
 		OlderThan string    `json:"older_than,omitempty" doc:"forget tasks that ended longer ago than this, such as 168h"`
 		Keep      int       `json:"keep,omitempty" minimum:"0" doc:"how many of the latest to keep"`
 		Selection selection `json:"selection,omitzero"`
@@ -475,20 +475,20 @@ type pruneInput struct {
 }
 
 func (s *Server) pruneTasks(ctx context.Context, in *pruneInput) (*ok[view.Pruned], error) {
-	retention := windlass.Retention{Count: in.Body.Keep, Unblock: in.Body.Unblock}
-	if text := in.Body.OlderThan; text != "" {
+	retention := windlass.Retention{Count: in.Sent.Keep, Unblock: in.Sent.Unblock}
+	if text := in.Sent.OlderThan; text != "" {
 		var err error
 		if retention.Age, err = time.ParseDuration(text); err != nil || retention.Age <= 0 {
 			return nil, badInput("older_than", shown(text), "must be a positive duration such as 168h")
 		}
 	}
-	f, err := in.Body.Selection.filter(view.Ended)
+	f, err := in.Sent.Selection.filter(view.Ended)
 	if err != nil {
 		return nil, err
 	}
-	note(ctx, slog.Bool("dry_run", in.Body.DryRun), slog.Bool("unblock", in.Body.Unblock),
-		slog.String("older_than", in.Body.OlderThan), slog.Int("keep", in.Body.Keep), slog.String("selection", in.Body.Selection.String()))
-	p, err := s.client.Prune(ctx, retention, f, in.Body.DryRun)
+	note(ctx, slog.Bool("dry_run", in.Sent.DryRun), slog.Bool("unblock", in.Sent.Unblock),
+		slog.String("older_than", in.Sent.OlderThan), slog.Int("keep", in.Sent.Keep), slog.String("selection", in.Sent.Selection.String()))
+	p, err := s.client.Prune(ctx, retention, f, in.Sent.DryRun)
 	note(ctx, slog.Int("tasks", len(p.IDs)), slog.String("first", firstOf(p.IDs)))
-	return answerWith(view.PrunedOf(p, in.Body.DryRun), err)
+	return answerWith(view.PrunedOf(p, in.Sent.DryRun), err)
 }

@@ -23,7 +23,7 @@ type typeDone struct {
 	Result  string `json:"result" enum:"done" doc:"it is stored, and the nodes follow"`
 }
 
-type typeCommandInput struct{ Body typeOrder }
+type typeCommandInput struct{ Sent typeOrder }
 
 func (s *Server) registerTypes() {
 	const tag = "types"
@@ -40,7 +40,7 @@ func (s *Server) registerTypes() {
 }
 
 func (s *Server) commandType(ctx context.Context, in *typeCommandInput) (*ok[typeDone], error) {
-	o := in.Body
+	o := in.Sent
 	note(ctx, slog.String("type", o.Type), slog.String("command", o.Command))
 	var err error
 	switch {
