@@ -145,19 +145,12 @@ func (in *incarnation) deathLimits(id string) (l deaths.Limits, ok bool) {
 	return deaths.Limits{Created: t.Created, Deaths: in.kinds.OfTask(t).Spec.deathsLimit()}, true
 }
 
-// recordOf returns the transaction that records a death. Of one node only the latest are
-// kept.
+// recordOf returns the transaction that records a death, and deletes what is outdated by it.
 func (in *incarnation) recordOf(d *Death) broker.Txn {
 	key := in.node.space.NodeDeath(d.Node, d.Incarnation)
 	txn := broker.Txn{If: []broker.Cond{broker.Absent(key)}, Then: []broker.Op{broker.Put(key, d.Encode())}}
-	earlier := 0
-	for _, old := range recordedDeaths(in.nodes) {
-		if old.Node != d.Node {
-			continue
-		}
-		if earlier++; earlier >= DeathsMax {
-			txn.Then = append(txn.Then, broker.Delete(in.node.space.NodeDeath(d.Node, old.Incarnation)))
-		}
+	for _, old := range deaths.Outdated(recordedDeaths(in.nodes), d.Node) {
+		txn.Then = append(txn.Then, broker.Delete(in.node.space.NodeDeath(d.Node, old.Incarnation)))
 	}
 	return txn
 }

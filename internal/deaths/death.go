@@ -28,8 +28,11 @@ const (
 	unheardFor = 2 * time.Minute
 	// CountDefault is how many deaths set a task aside unless its spec says otherwise.
 	CountDefault = 3
-	// CountMax is the most that a spec may say: no more deaths of one node are kept.
+	// CountMax is the most that a spec may say. Of one node as many deaths are kept, and keptMin of all
+	// nodes together: two tasks that kill their nodes after a while, one or the other, are told from the
+	// rest by some fifty deaths.
 	CountMax = 8
+	keptMin  = 64
 	// lostMax and lostBytesMax limit the claims in a record.
 	lostMax      = 256
 	lostBytesMax = 16 << 10
@@ -94,6 +97,29 @@ func Followed(node, incarnation string, held []Lost, recent func(Lost) bool, now
 
 // What says what has died.
 func (d *Death) What() string { return cmp.Or(d.Process, "node") }
+
+// Outdated returns the deaths of a node that are not kept once another is recorded, of all deaths, the
+// latest first. Those with a task to blame are kept beside the others: where more nodes die, it may turn
+// out that it was another one.
+func Outdated(all []Death, node string) (old []Death) {
+	if len(all) < keptMin {
+		return nil
+	}
+	explained, others := 0, 1
+	for _, d := range all {
+		if d.Node != node {
+			continue
+		}
+		n := &others
+		if d.Culprit != "" {
+			n = &explained
+		}
+		if *n++; *n > CountMax {
+			old = append(old, d)
+		}
+	}
+	return old
+}
 
 // Parse parses the record of a death. It returns false for a value that is none.
 func Parse(node, incarnation string, kv broker.KV) (d Death, ok bool) {

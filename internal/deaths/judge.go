@@ -56,11 +56,15 @@ const (
 //     lost with its node whatever the reason. So where nodes die for reasons that no task has,
 //     some tasks are lost often: of thirty tasks on three nodes, one with the first three.
 func (b *Book) Judge(d *Death, of Fleet, now time.Time) {
-	deaths := b.before(d, now)
+	deaths := b.others(d, now)
 	var suspects []suspect
 	for i, l := range d.Lost {
 		if limits, ok := of.Limits(l.Task); ok && l.Token > limits.Created {
-			suspects = append(suspects, b.suspect(d, i, limits, of.Tasks, deaths, now))
+			looks := b.looks(l.Task, limits, deaths)
+			if d.Restarted {
+				looks = slices.Insert(looks, 0, look{entry: &entry{Death: *d, seen: now}, listed: true, recent: i < d.Recent})
+			}
+			suspects = append(suspects, suspectOf(l.Task, limits, of.Tasks, looks))
 		}
 	}
 	for _, s := range suspects {
@@ -84,19 +88,18 @@ type Refuted struct {
 // Refuted returns the deaths whose culprits would not be blamed any more, given how many tasks
 // there are: another task explains so much of what convicted them that too little is left.
 func (b *Book) Refuted(tasks int, now time.Time) (refuted []Refuted) {
+	all := b.others(&Death{}, now)
 	for _, e := range b.deaths {
 		by := b.explains(e.Culprit)
 		if by == "" {
 			continue
 		}
-		d := e.Death
-		d.Restarted = e.counts(now) && !e.explained(d.Culprit)
-		place := slices.IndexFunc(d.Lost, func(l Lost) bool { return l.Task == d.Culprit })
-		s := b.suspect(&d, place, Limits{Deaths: cmp.Or(d.Limit, CountDefault)}, tasks, b.before(&d, now), now)
+		limits := Limits{Deaths: cmp.Or(e.Limit, CountDefault)}
+		s := suspectOf(e.Culprit, limits, tasks, b.looks(e.Culprit, limits, all))
 		if soon, often := s.convicted(nil); soon || often {
 			continue
 		}
-		r := Refuted{Death: e.Death, Task: d.Culprit, Token: d.Lost[place].Token, By: by}
+		r := Refuted{Death: e.Death, Task: e.Culprit, Token: e.find(e.Culprit).Token, By: by}
 		r.Death.clear()
 		refuted = append(refuted, r)
 	}
@@ -115,8 +118,8 @@ func (b *Book) explains(task string) string {
 	return ""
 }
 
-// before returns the other deaths that count, the latest first.
-func (b *Book) before(d *Death, now time.Time) (deaths []*entry) {
+// others returns the other deaths that count, the latest first.
+func (b *Book) others(d *Death, now time.Time) (deaths []*entry) {
 	for _, e := range slices.Backward(b.deaths) {
 		if e.Incarnation != d.Incarnation && e.counts(now) && now.Sub(e.seen) < Window {
 			deaths = append(deaths, e)
@@ -163,14 +166,10 @@ type look struct {
 	listed, recent, unknown bool
 }
 
-// looks returns what a death says of a task that was lost with it, and what those before say,
-// the latest first, without those that another task explains.
-func (b *Book) looks(d *Death, place int, of Limits, deaths []*entry, now time.Time) (looks []look) {
-	task := d.Lost[place].Task
+// looks returns what deaths say of a task, in their order, the latest first, without those that
+// another task explains.
+func (b *Book) looks(task string, of Limits, deaths []*entry) (looks []look) {
 	looks = make([]look, 0, len(deaths)+1)
-	if d.Restarted {
-		looks = append(looks, look{entry: &entry{Death: *d, seen: now}, listed: true, recent: place < d.Recent})
-	}
 	listed := b.byTask[task]
 	for _, e := range deaths {
 		for len(listed) > 0 && listed[len(listed)-1].in.place > e.place {
@@ -187,17 +186,17 @@ func (b *Book) looks(d *Death, place int, of Limits, deaths []*entry, now time.T
 	return looks
 }
 
-// suspect counts the deaths of a task that was lost with a death, and before. How probable so
-// many are is a binomial tail, bounded by its largest term. It is looked for in all deaths, and,
-// as a task may have become dangerous at any time, in those since each of its own: the one half
-// of what is tried is the whole, the other half all these (Bonferroni).
-func (b *Book) suspect(d *Death, place int, of Limits, tasks int, deaths []*entry, now time.Time) suspect {
-	s := suspect{task: d.Lost[place].Task, limit: of.Deaths, chance: math.Inf(1), soon: math.Inf(1)}
+// suspectOf counts the deaths of a task. How probable so many are is a binomial tail, bounded by its
+// largest term. It is looked for in all deaths, and, as a task may have become dangerous at any time, in
+// those since each of its own: the one half of what is tried is the whole, the other half all these
+// (Bonferroni).
+func suspectOf(task string, of Limits, tasks int, looks []look) suspect {
+	s := suspect{task: task, limit: of.Deaths, chance: math.Inf(1), soon: math.Inf(1)}
 	all, few := float64(max(tasks, tasksFew)), float64(max(tasks, recentFew))
 	// Who asks for fewer deaths wants less evidence.
 	odds, last, soon := math.Log(2*all), 0., math.Log(few)*float64(1-max(0, CountDefault-s.limit))
 	without, alone := 0, true
-	looks := b.looks(d, place, of, deaths, now)
+	attempts := float64(len(looks))
 	for len(looks) > 0 {
 		row := rowOf(looks)
 		looks = looks[len(row):]
@@ -226,7 +225,7 @@ func (b *Book) suspect(d *Death, place int, of Limits, tasks int, deaths []*entr
 			}
 			last = math.Log(min(1, float64(l.Claims)/all))
 			odds += last
-			s.chance = min(s.chance, math.Exp(odds+logChoose(s.died+without-1, without))*float64(len(deaths)+1))
+			s.chance = min(s.chance, math.Exp(odds+logChoose(s.died+without-1, without))*attempts)
 		}
 	}
 	if s.died > 0 {
