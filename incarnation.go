@@ -12,9 +12,7 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/kind"
-	"github.com/windlass-go/windlass/internal/layout"
 	"github.com/windlass-go/windlass/internal/mirror"
-	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/internal/schedule"
 	"github.com/windlass-go/windlass/session"
 )
@@ -174,69 +172,6 @@ func (in *incarnation) join(ctx context.Context) error {
 	return nil
 }
 
-// register writes the node's info key, and the layout's version if there is none. If
-// another session holds the name, register waits twice as long as that session can
-// last, because a renewal of a dead holder may be in flight, or the broker may change
-// its leader. A holder that is still alive then keeps the name.
-func (in *incarnation) register(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(in.session.Context(), cancel)()
-	var holder, layout *broker.KV
-	var since time.Time
-	died := 0
-	var before *predecessor
-	txn := in.registration(layout)
-	for { // the first attempt only finds out, but for the first node ever
-		r, err := broker.CommitOne(ctx, in.config.Broker, txn)
-		switch {
-		case err != nil && !broker.Temporary(err):
-			return fmt.Errorf("register node %q: %w", in.config.Name, err)
-		case err != nil:
-			in.events.BrokerTrouble(err)
-			since = time.Now() // a broker that was away may have given every session its whole TTL again
-		case r.OK:
-			in.infoCreated, in.out.published = r.Revision, r.Revision
-			in.succeed(in.dead(in.lastOf(ctx, holder)), before)
-			return nil
-		case r.Reads[0] != nil && r.Reads[0].Session == in.session.ID():
-			in.infoCreated, in.out.published = r.Reads[0].Created, r.Reads[0].Modified // an earlier attempt was applied
-			in.succeed(in.dead(in.lastOf(ctx, holder)), before)
-			return nil
-		case !sameRevision(r.Reads[1], layout):
-			layout, in.info.Cordoned = r.Reads[1], r.Reads[2] != nil
-			if err := in.acceptLayout(layout); err != nil {
-				return err
-			}
-			died = in.died(ctx)
-			in.info.Probation = probation(died)
-			txn = in.registration(layout)
-			continue
-		case r.Reads[0] != nil && (holder == nil || holder.Created != r.Reads[0].Created):
-			holder, since = r.Reads[0], time.Now()
-			before = in.predecessor(ctx, holder)
-			in.takeBack(ctx)
-			in.events.Waiting(fmt.Errorf("%w: %q; waiting for %v at most, in case its session expires", ErrNameTaken, in.config.Name, waitForName(holder)))
-		case holder != nil && time.Since(since) > waitForName(holder):
-			return fmt.Errorf("%w: %q", ErrNameTaken, in.config.Name)
-		}
-		if err == nil {
-			deaths := died
-			if in.dead(r.Reads[0]) != "" { // by the time its key is gone
-				deaths++
-			}
-			in.info.Probation = probation(deaths)
-			txn = in.registration(layout)
-		}
-		if !pause.For(ctx, in.session.Timing().Renew/10) {
-			return errors.Join(context.Cause(in.session.Context()), ctx.Err())
-		}
-	}
-}
-
-// waitForName returns how long to wait for a name that another session holds.
-func waitForName(holder *broker.KV) time.Duration { return 2*holderTTL(holder.Value) + time.Second }
-
 // live runs the loop until the incarnation is over, and returns the tasks whose
 // handlers have not returned.
 func (in *incarnation) live(ctx context.Context) (abandoned []string) {
@@ -329,114 +264,10 @@ func (in *incarnation) arrive(take func()) bool {
 	}
 }
 
-// LayoutVersion is the version of the store's layout, docs/reference/layout.md, that this
-// version of Windlass reads and writes.
-const LayoutVersion = layout.Version
-
-// LayoutError reports that a namespace's layout is newer than this version supports. It
-// matches ErrLayout.
-type LayoutError = layout.Error
-
-// Layout returns the version of the namespace's layout. It is zero if the namespace has
-// none, because no node ever joined it, or only nodes that did not write one. A version
-// above LayoutVersion is returned with a *LayoutError.
-func (c *Client) Layout(ctx context.Context) (version int, err error) {
-	kv, err := c.broker.Get(ctx, c.space.Layout())
-	switch {
-	case errors.Is(err, broker.ErrNotFound):
-		return 0, nil
-	case err != nil:
-		return 0, fmt.Errorf("read the layout: %w", err)
+// shutdownGrace returns how long handlers have to return when the node is stopped.
+func (in *incarnation) shutdownGrace() time.Duration {
+	if in.config.ShutdownGrace > 0 {
+		return in.config.ShutdownGrace
 	}
-	if version, err = layout.Parse(kv.Value); err != nil {
-		return 0, &unreadableLayout{err}
-	}
-	return version, layout.Check(c.space.Root(), version)
-}
-
-// Init creates the namespace if there is none, by writing its layout version. Nodes do
-// so, too. It does not change an existing namespace.
-func (c *Client) Init(ctx context.Context) error {
-	if err := c.checkLayout(ctx); err != nil {
-		return fmt.Errorf("init: %w", err)
-	}
-	_, _, err := c.persist(ctx, broker.Txn{
-		If: []broker.Cond{broker.Absent(c.space.Layout())}, Then: []broker.Op{broker.Put(c.space.Layout(), layout.Now())},
-	})
-	if err != nil {
-		return fmt.Errorf("init: %w", err)
-	}
-	return nil
-}
-
-// unreadableLayout marks the error of a layout value that cannot be read. It must not
-// stop a node or a client: otherwise a damaged key would be an outage.
-type unreadableLayout struct{ error }
-
-// Unwrap returns the cause.
-func (e *unreadableLayout) Unwrap() error { return e.error }
-
-// checkLayout returns an error if the layout is newer than this version supports. The
-// result is used for a while, so that a client that writes all the time needs no extra
-// round trip for each batch. A change of the layout during that time is not detected:
-// nodes must be stopped for it anyway.
-func (c *Client) checkLayout(ctx context.Context) error {
-	if last := c.layoutRead.Load(); last != nil && time.Since(*last) < layoutReadEvery {
-		return nil
-	}
-	now := time.Now()
-	_, err := c.Layout(ctx)
-	var unreadable *unreadableLayout
-	if err != nil && !errors.As(err, &unreadable) {
-		return err
-	}
-	c.layoutRead.Store(&now)
-	return nil
-}
-
-// registration returns the transaction that registers the node. It applies only to the
-// layout that was read before, and creates the layout if there was none, so that no
-// node ever joins a layout that it has not checked.
-func (in *incarnation) registration(known *broker.KV) broker.Txn {
-	key, layoutKey := in.node.space.NodeInfo(in.config.Name), in.node.space.Layout()
-	txn := broker.Txn{
-		If: []broker.Cond{broker.Absent(key)},
-		Then: []broker.Op{
-			broker.PutSession(key, in.info.encode(), in.session.ID()),
-			broker.Delete(in.node.space.NodeReturn(in.config.Name)), // it is back
-			// Commands to an earlier node of this name are lost with it.
-			broker.DeleteTree(in.node.space.NodeCommands(in.config.Name)),
-		},
-		Else: []broker.Op{broker.Read(key), broker.Read(layoutKey), broker.Read(in.node.space.NodeCordon(in.config.Name))},
-	}
-	if known != nil {
-		txn.If = append(txn.If, broker.Modified(layoutKey, known.Modified))
-		return txn
-	}
-	txn.If = append(txn.If, broker.Absent(layoutKey))
-	txn.Then = append(txn.Then, broker.Put(layoutKey, layout.Now()))
-	return txn
-}
-
-// acceptLayout decides whether to join a namespace. An unreadable value is reported and
-// does not prevent joining.
-func (in *incarnation) acceptLayout(found *broker.KV) error {
-	if found == nil {
-		return nil
-	}
-	version, err := layout.Parse(found.Value)
-	if err != nil {
-		in.events.Corrupt(found.Key, err)
-		return nil
-	}
-	return layout.Check(in.node.space.Root(), version)
-}
-
-// sameRevision reports whether two reads of a key, nil if it did not exist, saw the
-// same revision.
-func sameRevision(a, b *broker.KV) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.Modified == b.Modified
+	return in.session.Timing().Grace
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/internal/outbox"
@@ -170,13 +171,40 @@ func commandDetail(c statemachine.Command) string {
 
 // commanded records that a command was handled, or why it was not. A checkpoint is left
 // out: it changes nothing, and those who look often would push out what happened.
-func (j *journal) commanded(r *run, o *taskCommand, err error, now time.Time) {
-	if o.Message == statemachine.Checkpoint && err == nil {
+func (j *journal) commanded(r *run, c *taskCommand, err error, now time.Time) {
+	if c.Message == statemachine.Checkpoint && err == nil {
 		return
 	}
-	detail := commandDetail(o.Command)
+	detail := commandDetail(c.Command)
 	if err != nil {
 		detail += ": discarded: " + err.Error()
 	}
 	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.EventCommand, Detail: detail})
+}
+
+// markRecorded marks the runs whose claims are about to be recorded. It removes from
+// the audit queue the records of claims that are over, or about to be.
+func (in *incarnation) markRecorded(records []coordinator.AuditRecord) {
+	for i := range records {
+		n := &records[i]
+		if r := in.runs[n.ID]; r != nil && r.claim.fencing == n.Token && r.phase != phaseEnding {
+			r.recorded = true
+		} else {
+			n.Claimed = nil
+		}
+	}
+}
+
+// audited handles the results of writing audit records. Temporary failures are queued again.
+func (in *incarnation) audited(records []coordinator.AuditRecord, errs []error) {
+	now := time.Now()
+	for i, err := range errs {
+		switch {
+		case err == nil:
+		case !broker.Temporary(err) && !errors.Is(err, coordinator.ErrHistoryContended):
+			in.events.Corrupt(in.node.space.History(records[i].ID), fmt.Errorf("write the history: %w", err))
+		case !in.closing:
+			in.out.audit.Again(records[i], now)
+		}
+	}
 }

@@ -12,10 +12,8 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
-	"github.com/windlass-go/windlass/election"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
-	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -290,23 +288,4 @@ func (c *Client) forget(ctx context.Context, tasks []endedTask, dryRun bool) (go
 		}
 	}
 	return gone, err
-}
-
-// retain applies the retention while this node leads the retention election, so that
-// one node at a time does so.
-func (n *Node) retain(ctx context.Context, e *election.Election) {
-	_ = e.Lead(ctx, func(ctx context.Context, _ election.Term) error {
-		client, err := NewClient(n.config.Broker, n.config.Namespace)
-		if err != nil {
-			return err // cannot be: the node has the same configuration
-		}
-		for {
-			if _, err := client.Prune(ctx, n.config.Retention, Filter{}, false); err != nil && ctx.Err() == nil {
-				n.events.BrokerTrouble(fmt.Errorf("apply the retention: %w", err))
-			}
-			if !pause.For(ctx, RetentionEvery) {
-				return context.Cause(ctx)
-			}
-		}
-	}) // which ends when the node does
 }

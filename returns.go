@@ -12,15 +12,6 @@ import (
 	"github.com/windlass-go/windlass/internal/schedule"
 )
 
-// returnWithin returns how long the others leave the node's tasks alone when it goes.
-func (i *NodeInfo) returnWithin() time.Duration {
-	d, err := time.ParseDuration(i.ReturnWithin)
-	if err != nil {
-		return 0
-	}
-	return min(max(d, 0), ReturnWithinMax)
-}
-
 // promise returns the operation that stores the promise of a node to be back.
 func (in *incarnation) promise(node string, info []byte, within time.Duration) broker.Op {
 	p := returns.Promise{Until: time.Now().Add(within).UTC(), Info: info}

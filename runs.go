@@ -333,41 +333,6 @@ func (in *incarnation) start(r *run) {
 	in.node.showRun(r)
 }
 
-// park holds the claim without a handler.
-func (in *incarnation) park(r *run) {
-	in.enter(r, phaseParked)
-	r.handle = nil
-	in.node.publishRun(r)
-}
-
-// wakeParked continues the parked tasks whose time has come.
-func (in *incarnation) wakeParked(now time.Time) {
-	if in.closing || in.lost {
-		return
-	}
-	for _, r := range in.parked.popDue(now) {
-		switch {
-		case r.phase != phaseParked:
-		case !in.session.MayStart():
-			in.parked.set(r, now.Add(in.session.Timing().Renew))
-		case r.record.State == statemachine.Runnable:
-			in.start(r)
-		case r.record.State == statemachine.Sleeping:
-			in.awake(r)
-		}
-	}
-}
-
-// awake stores that a sleeping or paused task is runnable; it runs once that is stored. If
-// its type is paused, it stores that.
-func (in *incarnation) awake(r *run) {
-	r.record.State, r.record.Until, r.record.TypePaused = statemachine.Runnable, nil, in.paused[r.class().Type]
-	if r.record.TypePaused {
-		r.record.State = statemachine.Paused
-	}
-	in.save(r)
-}
-
 // stopRun tells a run to stop, for a cause. A parked run is given back at once.
 func (in *incarnation) stopRun(id string, cause error) {
 	r := in.runs[id]

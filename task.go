@@ -3,11 +3,9 @@ package windlass
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,65 +19,9 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
-	"github.com/windlass-go/windlass/internal/kind"
-	"github.com/windlass-go/windlass/internal/mirror"
-	"github.com/windlass-go/windlass/internal/results"
 	"github.com/windlass-go/windlass/internal/stored"
-	"github.com/windlass-go/windlass/internal/subtree"
-	"github.com/windlass-go/windlass/placement"
 	"github.com/windlass-go/windlass/statemachine"
 )
-
-// Results returns the results that handlers of other tasks left, by task ID. Without
-// IDs it returns those of all tasks that this one has waited for. As in Spec.Needs, "|*"
-// after the ID of a job stands for the jobs below it. Tasks without a result are
-// omitted. Of the tasks of which nothing is kept it returns a *NotFoundError beside the
-// results of the others. Retention and Client.Prune keep what a live task needs, but not
-// what was deleted, never submitted, or forgotten before the task came.
-func (c *Claim) Results(ctx context.Context, ids ...string) (map[string]json.RawMessage, error) {
-	if len(ids) > 0 {
-		return readResults(ctx, c.in.config.Broker, c.in.node.space, ids)
-	}
-	found, err := readResults(ctx, c.in.config.Broker, c.in.node.space, depend.Blockers(c.id, c.kind.Spec.Needs))
-	if lost, ok := errors.AsType[*NotFoundError](err); ok {
-		// An ancestor that was never queued does not block, and has no result to lose.
-		above := depend.Ancestors(c.id)
-		lost.IDs = slices.DeleteFunc(lost.IDs, func(id string) bool { return slices.Contains(above, id) })
-		if len(lost.IDs) == 0 {
-			return found, nil
-		}
-	}
-	return found, err
-}
-
-// Results returns the results that the handlers of tasks left, by task ID. Tasks
-// without a result are omitted. Of the tasks of which nothing is kept it returns a
-// *NotFoundError beside the results of the others.
-func (c *Client) Results(ctx context.Context, ids ...string) (map[string]json.RawMessage, error) {
-	return readResults(ctx, c.broker, c.space, ids)
-}
-
-func readResults(ctx context.Context, b broker.Broker, space keys.Space, ids []string) (map[string]json.RawMessage, error) {
-	for _, id := range ids {
-		if job, all := depend.Tree(id); all {
-			if err := keys.CheckJobID(job); err != nil {
-				return nil, badName(err)
-			}
-		}
-	}
-	ids, err := subtree.Expand(ctx, b, space, ids)
-	if err != nil {
-		return nil, fmt.Errorf("results: %w", err)
-	}
-	found, missing, err := results.Read(ctx, b, space, ids)
-	switch {
-	case err != nil:
-		return nil, badName(err)
-	case len(missing) > 0:
-		return found, fmt.Errorf("results: %w", &NotFoundError{IDs: missing})
-	}
-	return found, nil
-}
 
 // Task is a unit of work as the application sees it. Windlass needs only its ID; a
 // NewTask function may return a richer type.
@@ -412,72 +354,6 @@ const (
 	FailureRuns OnFailure = "run"
 )
 
-// JobRecord is a job of the tree as it was queued: the value of
-// tree/<name_type>/<name_type>/….
-type JobRecord struct {
-	// Name and Type of the job.
-	Name string `json:"name"`
-	Type string `json:"type"`
-	// Parent is the path of the parent job, with slashes; empty for none.
-	Parent string `json:"parent,omitempty"`
-	// Data is the data that the job was queued with.
-	Data json.RawMessage `json:"data,omitempty"`
-	// Spec is the rest of what the job was queued with.
-	Spec Spec `json:"spec,omitzero"`
-	// QueuedAt is when the job was queued, by the clock of the client.
-	QueuedAt time.Time `json:"queued_at,omitzero"`
-}
-
-// validateJob checks the ID and the type of a job of the tree, and that no other task is
-// called like one below another: it would be in nobody's tree.
-func (s Submission) validateJob() error {
-	if !s.Spec.Job {
-		for _, above := range depend.Ancestors(s.ID) {
-			if keys.CheckJobID(above) == nil {
-				return badInput("task ID", s.ID, fmt.Sprintf("must not be below that of a job, %q, unless it is a job too", above))
-			}
-		}
-		return nil
-	}
-	if err := keys.CheckJobID(s.ID); err != nil {
-		return badName(err)
-	}
-	last := s.ID[strings.LastIndex(s.ID, keys.JobSeparator)+1:]
-	if _, jobType, _ := keys.ParseJobSegment(last); jobType != s.Spec.Type {
-		return badInput("type", s.Spec.Type, fmt.Sprintf("must be %q, as the path of the job says", jobType))
-	}
-	return nil
-}
-
-// parent returns the ID of the parent job, empty if there is none or the task is no
-// job.
-func (s *submitting) parent() string {
-	if i := strings.LastIndex(s.ID, keys.JobSeparator); i >= 0 && s.Spec.Job {
-		return s.ID[:i]
-	}
-	return ""
-}
-
-// putJob adds a job's record in the tree to the transaction of a submission. A new job
-// needs an existing parent.
-func (c *Client) putJob(txn *broker.Txn, s *submitting) {
-	if !s.Spec.Job {
-		return
-	}
-	parent := s.parent()
-	if parent != "" && s.updates == nil && s.replaces == 0 {
-		txn.If = append(txn.If, broker.Exists(c.space.Job(parent)))
-	}
-	last := s.ID[strings.LastIndex(s.ID, keys.JobSeparator)+1:]
-	record := JobRecord{Parent: strings.ReplaceAll(parent, keys.JobSeparator, "/"), Data: s.Props, Spec: s.Spec, QueuedAt: s.Spec.SubmittedAt}
-	record.Name, record.Type, _ = keys.ParseJobSegment(last)
-	record.Spec.Type, record.Spec.Job, record.Spec.SubmittedAt, record.Spec.Digest = "", false, time.Time{}, ""
-	record.Spec.RestartedAt, record.Spec.Turn, record.Spec.Trace, record.Spec.By = time.Time{}, 0, "", ""
-	if value, err := stored.Marshal(record); err == nil { // it does, as the spec and the properties did
-		txn.Then = append(txn.Then, broker.Put(c.space.Job(s.ID), value))
-	}
-}
-
 // failureMark returns the mark that a task ending in a state leaves, nil for none.
 func failureMark(state statemachine.State, policy OnFailure) []byte {
 	if policy == FailureRuns || state != statemachine.Failed && state != statemachine.Killed {
@@ -492,65 +368,3 @@ func failureMark(state statemachine.State, policy OnFailure) []byte {
 
 // skips reports whether a failure mark says that the waiting tasks are to be killed.
 func skips(mark []byte) bool { return coordinator.ParseFailureMark(mark).Skip }
-
-// taskKind is the shared data of specs with equal content.
-type taskKind = kind.Kind[Spec]
-
-// readKind parses a spec without its time of submission, its digest, its trace, its
-// tags, and who it is by.
-func readKind(value []byte) (Spec, placement.Class, kind.Facts) {
-	s, err := parseSpec(value)
-	s.SubmittedAt, s.Digest, s.Trace, s.By, s.Tags = time.Time{}, "", "", "", nil
-	return s, placement.Class{
-		Type: s.Type, Weight: min(s.Weight, WeightMax), Require: s.Require, Prefer: s.Prefer, Node: s.Node, Group: s.Group,
-	}, kind.Facts{Priority: s.Priority, NotBefore: s.NotBefore, Turn: broker.Revision(s.Turn), Needs: s.Needs, Err: err}
-}
-
-// origin has the fields in which most specs differ.
-type origin struct {
-	submittedAt time.Time
-	digest      string
-	trace, by   string
-	tags        map[string]string
-}
-
-// originOf parses the fields of a spec that its kind leaves out.
-func originOf(value []byte) origin {
-	if o, ok := kind.OriginOf(value); ok {
-		var tags map[string]string
-		at, err := time.Parse(time.RFC3339Nano, string(o.SubmittedAt))
-		if err == nil && (o.Tags == nil || json.Unmarshal(o.Tags, &tags) == nil) {
-			return origin{submittedAt: at, digest: string(o.Digest), trace: string(o.Trace), by: string(o.By), tags: tags}
-		}
-	}
-	spec, err := parseSpec(value)
-	if err != nil {
-		return origin{} // its kind has the error
-	}
-	return origin{submittedAt: spec.SubmittedAt, digest: spec.Digest, trace: spec.Trace, by: spec.By, tags: spec.Tags}
-}
-
-// count keeps the tally of what the other nodes hold, including tasks on their way from
-// one node to another. What this node holds it counts from its own runs.
-func (in *incarnation) count(t *mirror.Task, by int) {
-	node := t.Owner
-	if node == in.config.Name {
-		return
-	}
-	if t.For != "" {
-		node = t.For
-	}
-	in.fleet.Hold(node, in.kinds.OfTask(t).Class, by)
-}
-
-// recount starts the tally again, because the mirror does.
-func (in *incarnation) recount() {
-	in.fleet.Recount()
-	for _, r := range in.runs {
-		if r.counted {
-			in.fleet.Hold(in.config.Name, r.class(), 1)
-		}
-	}
-	in.board.Recount()
-	in.giving.Recount()
-}

@@ -128,7 +128,7 @@ type recipients struct {
 
 type previewInput struct{ Sent recipients }
 
-func (s *Server) registerOrders() {
+func (s *Server) registerCommands() {
 	const tag = "commands"
 	add(s, endpoint{ID: "commandTask", Method: http.MethodPost, Path: "/v1/tasks/{id}/commands", Tag: tag, Role: RoleOperate, Waits: true,
 		Errors:  []int{http.StatusNotFound, http.StatusConflict},

@@ -15,8 +15,8 @@ type nodeInput struct {
 	Name string `path:"name" doc:"name of the node"`
 }
 
-// nodeOrder is a command to a node. Its JSON is stable.
-type nodeOrder struct {
+// nodeCommand is a command to a node. Its JSON is stable.
+type nodeCommand struct {
 	Command string `json:"command" enum:"cordon,uncordon,drain,freeze,unfreeze,balance,stop-task" doc:"the command"`
 	// PerSecond and Within are the pace of a drain.
 	PerSecond int    `json:"per_second,omitempty" minimum:"1" doc:"with drain: how many tasks to give back in a second; default 200"`
@@ -35,7 +35,7 @@ type nodeSent struct {
 
 type nodeCommandInput struct {
 	Name string `path:"name" doc:"name of the node"`
-	Sent nodeOrder
+	Sent nodeCommand
 }
 
 type planInput struct {
@@ -119,7 +119,7 @@ func (s *Server) commandNode(ctx context.Context, in *nodeCommandInput) (*ok[nod
 	return answerWith(nodeSent{Node: in.Name, Command: in.Sent.Command, Result: result}, err)
 }
 
-func (o nodeOrder) command() (windlass.Command, error) {
+func (o nodeCommand) command() (windlass.Command, error) {
 	c := windlass.Command{Command: nodeCommands[o.Command]}
 	parameters := map[string]any{}
 	switch drains, stops := o.Command == "drain", o.Command == "stop-task"; {

@@ -130,7 +130,7 @@ func (s *Server) register() {
 	s.registerHealth()
 	s.registerCharts()
 	s.registerTasks()
-	s.registerOrders()
+	s.registerCommands()
 	s.registerNodes()
 	s.registerTypes()
 	s.registerJobs()

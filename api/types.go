@@ -9,8 +9,8 @@ import (
 	"github.com/windlass-go/windlass/internal/view"
 )
 
-// typeOrder is a command to all tasks of a type. Its JSON is stable.
-type typeOrder struct {
+// typeCommand is a command to all tasks of a type. Its JSON is stable.
+type typeCommand struct {
 	Type    string `json:"type" doc:"the type; empty is that of the tasks without one"`
 	Command string `json:"command" enum:"pause,resume" doc:"the command"`
 	Reason  string `json:"reason,omitempty" doc:"with pause: why, for people"`
@@ -23,7 +23,7 @@ type typeDone struct {
 	Result  string `json:"result" enum:"done" doc:"it is stored, and the nodes follow"`
 }
 
-type typeCommandInput struct{ Sent typeOrder }
+type typeCommandInput struct{ Sent typeCommand }
 
 func (s *Server) registerTypes() {
 	const tag = "types"

@@ -133,9 +133,27 @@ func absentPaths(path, text string) (problems []string) {
 	return problems
 }
 
+// spelledFile is the name of a Go file in a code span, without its folder.
+var spelledFile = regexp.MustCompile("`([a-z_]+\\.go)`")
+
+// absentFiles finds the Go files that a document names and that no folder has.
+func absentFiles(path, text string, all []source) (problems []string) {
+	if slices.Contains(foreign, path) {
+		return nil
+	}
+	for _, m := range spelledFile.FindAllStringSubmatch(text, -1) {
+		if !slices.ContainsFunc(all, func(s source) bool { return filepath.Base(s.path) == m[1] }) {
+			problems = append(problems, fmt.Sprintf("%s: there is no %s", path, m[1]))
+		}
+	}
+	return problems
+}
+
 func TestTidy_PathsInDocumentsAreThere(t *testing.T) {
+	all := sources(t)
 	for path, text := range markdown(t) {
 		report(t, absentPaths(path, text))
+		report(t, absentFiles(path, text, all))
 	}
 }
 
@@ -144,6 +162,10 @@ func TestTidy_PathCheckFails(t *testing.T) {
 	there := "`internal/keys`, `cli/main.go`, `broker/etcd/`, `internal/keys.TestX`, `text/plain`, `application/json`"
 	if len(absentPaths("README.md", absent)) != 4 || len(absentPaths("README.md", there)) != 0 {
 		t.Errorf("it finds %q and %q", absentPaths("README.md", absent), absentPaths("README.md", there))
+	}
+	files := "`keys.go`, `keys.go` in `internal`, `gone.go`"
+	if got := absentFiles("README.md", files, []source{{path: "internal/keys/keys.go"}}); len(got) != 1 {
+		t.Errorf("it finds %q", got)
 	}
 }
 

@@ -108,13 +108,13 @@ func generatedPart(t *testing.T, path, name, text string) {
 
 func TestTidy_TheLimitsInTheDocumentsAreThoseOfTheCode(t *testing.T) {
 	generatedPart(t, "docs/operate/operations.md", "limits", limitsTable())
-	api, err := fs.ReadFile(project, "config.go")
+	api, err := fs.ReadFile(project, "limits.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range regexp.MustCompile(`(?m)^\t([A-Z]\w+(?:, [A-Z]\w+)?) +=`).FindAllStringSubmatch(string(api), -1) {
 		if !strings.Contains(limitsTable(), "`"+strings.ReplaceAll(m[1], ", ", "`, `")+"`") {
-			t.Errorf("the table of limits lacks %s of config.go", m[1])
+			t.Errorf("the table of limits lacks %s of limits.go", m[1])
 		}
 	}
 }

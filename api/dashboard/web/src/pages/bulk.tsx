@@ -77,7 +77,7 @@ export function atOnce(message: Message): boolean {
 }
 
 /** Sends a command to one task without asking, and says what became of it. */
-export async function order(id: string, message: Message): Promise<void> {
+export async function command(id: string, message: Message): Promise<void> {
   const [verb] = messages[message];
   try {
     const [result] = (await send<CommandResult[]>("POST", "v1/commands", { message, ids: [id], wait: "5s" })) ?? [];
@@ -93,7 +93,7 @@ export async function order(id: string, message: Message): Promise<void> {
  * They are those of the moment in which it was opened. Who closes it while it sends
  * stops it after the part that is on its way.
  */
-export function OrderDialog({ ids, message, onClose }: { ids: string[]; message: Message; onClose: () => void }): JSX.Element {
+export function CommandDialog({ ids, message, onClose }: { ids: string[]; message: Message; onClose: () => void }): JSX.Element {
   const [frozen] = useState(() => partition(message, ids));
   const [lasting, setLasting] = useState("1h");
   const [sending, setSending] = useState(0);

@@ -6,7 +6,7 @@ import { number } from "../format";
 import { taskHref } from "../router";
 import { slow, store } from "../state";
 import { Action, Ago, Card, Empty, PageHead } from "../ui/parts";
-import { applies, type Message, messages, OrderDialog } from "./bulk";
+import { applies, CommandDialog, type Message, messages } from "./bulk";
 
 /** shownMax is how many tasks of a group are named. */
 const shownMax = 5;
@@ -49,7 +49,7 @@ export function FailuresPage(): JSX.Element {
           {g.tasks[0] && <p class="muted">The latest <Ago at={erredAt(g.tasks[0])} after=" ago" /></p>}
         </Card>
       ))}
-      {asked && <OrderDialog ids={asked.ids} message={asked.message} onClose={() => setAsked(undefined)} />}
+      {asked && <CommandDialog ids={asked.ids} message={asked.message} onClose={() => setAsked(undefined)} />}
     </div>
   );
 }

@@ -17,7 +17,7 @@ import { taskHref } from "../router";
 import { connection, serverClock, store, tick } from "../state";
 import { shapes, StatusBadge } from "../ui/icons";
 import { Action, Ago, Card, Empty, ErrorNote, PageHead } from "../ui/parts";
-import { applies, atOnce, ends, type Message, messages, order, OrderDialog } from "./bulk";
+import { applies, atOnce, CommandDialog, command, ends, type Message, messages } from "./bulk";
 import { EditDialog } from "./edit";
 import { OutputCard } from "./output";
 
@@ -102,7 +102,7 @@ function Commands({ id, status, detail, refresh }: { id: string; status: Status 
   const [sending, setSending] = useState(false);
   const act = async (m: Message): Promise<void> => {
     setSending(true);
-    await order(id, m);
+    await command(id, m);
     setSending(false);
     refresh();
   };
@@ -121,7 +121,7 @@ function Commands({ id, status, detail, refresh }: { id: string; status: Status 
       <span class="grow" />
       <button type="button" class="button quiet" onClick={refresh}>Refresh</button>
       {asked === "edit" && detail && <EditDialog detail={detail} onClose={close} />}
-      {asked && asked !== "edit" && <OrderDialog ids={[id]} message={asked} onClose={close} />}
+      {asked && asked !== "edit" && <CommandDialog ids={[id]} message={asked} onClose={close} />}
     </div>
   );
 }

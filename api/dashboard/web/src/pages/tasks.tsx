@@ -14,7 +14,7 @@ import { Grid, type RowPlace } from "../ui/grid";
 import { StatusBadge, StatusIcon } from "../ui/icons";
 import { Ago, Empty, PageHead } from "../ui/parts";
 import { narrow } from "../ui/theme";
-import { BulkBar, type Message, OrderDialog } from "./bulk";
+import { BulkBar, CommandDialog, type Message } from "./bulk";
 
 /** The tasks that were picked. They stay picked when the filter changes; commands go to those that are shown. */
 export const selected = signal<ReadonlySet<string>>(new Set());
@@ -87,7 +87,7 @@ export function TasksPage(): JSX.Element {
       </PageHead>
       <Filters filter={filter} change={change} />
       {picked.length > 0 && <BulkBar ids={chosen} hidden={picked.length - chosen.length} shown={ids} ask={(message) => setAsked({ message, ids: chosen })} />}
-      {asked && <OrderDialog ids={asked.ids} message={asked.message} onClose={() => setAsked(undefined)} />}
+      {asked && <CommandDialog ids={asked.ids} message={asked.message} onClose={() => setAsked(undefined)} />}
       {ids.length === 0 ? (
         <Nothing filter={filter} />
       ) : (

@@ -1,0 +1,100 @@
+package windlass
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/schedule"
+)
+
+// runCommands carries out the waiting commands in order, one at a time.
+func (in *incarnation) runCommands() {
+	if in.closing || in.lost {
+		return
+	}
+	self := in.nodes.Get(in.config.Name)
+	if self == nil {
+		return
+	}
+	commands := self.Commands()
+	if len(commands) == 0 && len(in.commandsDone) > commandsDoneMax {
+		clear(in.commandsDone)
+	}
+	for _, waiting := range commands {
+		if in.commandsDone[waiting.Key] {
+			continue
+		}
+		in.commandsDone[waiting.Key] = true
+		c, err := parseCommand(waiting.Value)
+		if err == nil {
+			err = in.runCommand(c)
+		}
+		in.events.Commanded(c.Command, err)
+		in.out.commands.Put(waiting.Key, broker.Txn{Then: []broker.Op{broker.Delete(waiting.Key)}}, time.Time{})
+	}
+}
+
+func (in *incarnation) runCommand(c Command) error {
+	switch c.Command {
+	case CommandFreeze:
+		in.setMode(true, in.info.Cordoned, in.info.Draining)
+	case CommandUnfreeze:
+		in.node.draining.Store(false)
+		in.setMode(false, in.info.Cordoned, false)
+	case CommandBalance:
+		in.giving.Balance(schedule.TriggerCommand, time.Now())
+	case CommandStopTask:
+		return in.stopTask(c.Parameters)
+	case CommandDrain:
+		return in.startDrain(c.Parameters)
+	default:
+		return fmt.Errorf("unknown command; known are %s", strings.Join(nodeCommands, ", "))
+	}
+	return nil
+}
+
+func (in *incarnation) stopTask(raw json.RawMessage) error {
+	id, err := stopTaskParameters(raw)
+	if err != nil {
+		return err
+	}
+	h, here := in.heldBy(id)
+	if !here {
+		return fmt.Errorf("task %q does not run here", id)
+	}
+	if !h.Leaves {
+		in.giving.Give(&h, time.Now())
+	}
+	return nil
+}
+
+func (in *incarnation) startDrain(raw json.RawMessage) error {
+	perSecond, within, err := drainParameters(raw)
+	if err != nil {
+		return err
+	}
+	if within > 0 {
+		perSecond = int(float64(len(in.runs)+in.board.InFlight())/within.Seconds()) + 1
+	}
+	in.giving.Drain(perSecond, time.Now())
+	in.node.draining.Store(true)
+	in.setMode(in.info.Frozen, in.info.Cordoned, true)
+	return nil
+}
+
+// drainStep gives back the next few tasks.
+func (in *incarnation) drainStep(now time.Time) {
+	if in.closing || in.lost {
+		return
+	}
+	if in.node.draining.Load() && !in.info.Draining {
+		in.giving.Drain(drainRateDefault, now)
+		in.setMode(in.info.Frozen, in.info.Cordoned, true)
+	}
+	if in.info.Draining {
+		in.giving.Drained(in.toldOthers(), now)
+	}
+}
