@@ -15,14 +15,21 @@ build: ## build bin/windlass
 	$(GO) build -trimpath -o bin/windlass ./cmd/windlass
 
 .PHONY: check
-check: fmt lint ## formatting, vet and staticcheck
+check: fmt subjects lint ## formatting, subjects of commits, vet and staticcheck
 
 .PHONY: check-all
-check-all: fmt lint lint-darwin bench-lint dashboard-check expressions helm-check ## also what guards files that change seldom
+check-all: fmt subjects lint lint-darwin bench-lint dashboard-check expressions helm-check ## also what guards files that change seldom
 
 .PHONY: fmt
 fmt: ## fail if a file is not formatted
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
+
+# Those before were not checked. Without a history, as in an archive, there is nothing to check.
+.PHONY: subjects
+subjects: ## fail if the subject of a commit is not "package: what" in at most 72 characters
+	@git rev-parse -q --verify 375626f >/dev/null 2>&1 || exit 0; \
+	wrong=$$(git log --no-merges --format='%h %s' 375626f..HEAD | grep -vE '^[0-9a-f]+ [a-z0-9.,/ -]+: .+$$'; git log --no-merges --format='%s' 375626f..HEAD | grep -E '^.{73,}$$'); \
+	test -z "$$wrong" || { echo "not a subject: $$wrong"; exit 1; }
 
 .PHONY: lint lint-darwin bench-lint
 lint: ## vet and staticcheck
