@@ -20,6 +20,7 @@ const sentField = "Sent"
 // describeBody adds the body of an endpoint, which is named after its input, to the description.
 func (s *Server) describeBody(e *endpoint, input string) {
 	e.schema = s.huma.OpenAPI().Components.Schemas.Schema(e.body, true, input+"Body")
+	e.schema.Nullable = false // of a list, it is to huma
 	e.schema.PrecomputeMessages()
 	content := map[string]*huma.MediaType{}
 	for _, media := range e.bodyTypes() {

@@ -1,0 +1,44 @@
+package api
+
+import (
+	"strings"
+	"testing"
+)
+
+// What is wrong with a body is told by its place, whether it is one value or a list.
+func TestDecode_AnErrorNamesThePlace(t *testing.T) {
+	b := newBench(t, nil)
+	const one, list = "/v1/tasks", "/v1/submissions"
+	for _, c := range []struct {
+		name, path, body string
+		status           int
+		field, limit     string
+	}{
+		{"nothing", one, "", 400, "body", "is required"},
+		{"nothing but space", one, "  ", 400, "body", "unexpected end of JSON input"},
+		{"no JSON", one, `{"id":}`, 400, "body", "invalid character '}' looking for beginning of value"},
+		{"more than one value", one, `{"id":"a"} {}`, 400, "body", "invalid character '{' after top-level value"},
+		{"more than a list", list, `[] x`, 400, "body", "invalid character 'x' after top-level value"},
+		{"null", one, "null", 422, "body", "expected object"},
+		{"null for a list", list, "null", 422, "body", "expected array"},
+		{"an object for a list", list, "{}", 422, "body", "expected array"},
+		{"a list for an object", one, "[]", 422, "body", "expected object"},
+		{"an item that is none", list, `[{"id":"a"},null]`, 422, "body[1]", "expected object"},
+		{"a field of an item", list, `[{"id":"a"},{"id":"b","priority":"high"}]`, 422, "body[1].priority", "expected integer"},
+		{"a field of a field", list, `[{"id":"a","retry":{"min":7}}]`, 422, "body[0].retry.min", "expected string"},
+		{"a number that is none of a computer", list, `[{"id":"a","weight":1e400}]`, 400, "body[0]", "json: cannot unmarshal number 1e400 into Go value of type float64"},
+		{"a value that the type refuses", one, `{"id":"a","timeout":"soon"}`, 422, "body", `duration "soon": must be text such as "1h30m"`},
+		{"a value that the type of an item refuses", list, `[{"id":"a"},{"id":"b","timeout":"soon"}]`, 422, "body[1]", `duration "soon": must be text such as "1h30m"`},
+	} {
+		code := map[int]string{400: "malformed", 422: "invalid"}[c.status]
+		w := b.want(c.status, code, request("POST", c.path, c.body))
+		if p := read[Problem](b, w); p.Field != c.field || !strings.Contains(p.Limit, c.limit) {
+			t.Errorf("%s: the field %q %s, want %q and %q", c.name, p.Field, p.Limit, c.field, c.limit)
+		}
+	}
+	b.want(200, "", request("POST", list, " [] "))
+	w := b.want(422, "invalid", request("POST", list, listOf("7", 100)))
+	if p := read[Problem](b, w); p.Field != "body[0]" || len(p.Others) != mistakesMax || p.Others[19].Field != "body[20]" {
+		t.Errorf("of many mistakes it has %+v", p)
+	}
+}
