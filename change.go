@@ -50,10 +50,13 @@ func (c *Client) change(ctx context.Context, op broker.Op, attempt, besides stri
 	return nil, errors.New("it changes too often")
 }
 
-// Limits of retries while an outcome is unknown.
 const (
+	// attemptsMax and attemptPause limit retries while an outcome is unknown.
 	attemptsMax  = 5
 	attemptPause = 100 * time.Millisecond
+	// revokeMax limits how long a caller that is done waits for the end of its session,
+	// which would otherwise expire.
+	revokeMax = 5 * time.Second
 )
 
 // persist commits a transaction that can take effect only once, and retries while its
@@ -79,10 +82,6 @@ func (c *Client) grant(ctx context.Context, ttl time.Duration) (granted broker.S
 		}
 	}
 }
-
-// revokeMax limits how long a caller that is done waits for the end of its session,
-// which would otherwise expire.
-const revokeMax = 5 * time.Second
 
 func (c *Client) revoke(ctx context.Context, id broker.SessionID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeMax)

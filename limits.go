@@ -42,6 +42,8 @@ const (
 	TimeoutMax = 100 * 365 * 24 * time.Hour
 	// ProgressBytesMax limits the progress that a handler saves, as JSON.
 	ProgressBytesMax = 256 << 10
+	// ConcurrencyMax is the highest concurrency limit of a task type on a node.
+	ConcurrencyMax = 1_000_000
 	// PriorityMin and PriorityMax are the limits of a priority.
 	PriorityMin, PriorityMax = -1000, 1000
 	// SubmitBatchMax limits the tasks in one call of SubmitAll.
@@ -60,9 +62,6 @@ const (
 	// for endings each.
 	callsInFlightMax = 2
 )
-
-// ConcurrencyMax is the highest concurrency limit of a task type on a node.
-const ConcurrencyMax = 1_000_000
 
 // Times that no setting changes.
 const (

@@ -47,7 +47,7 @@ var limits = []struct {
 	{"tags of a task", windlass.TagsMax, "TagsMax"},
 	{"key of a tag, its value", fmt.Sprintf("%s, %s", bytesOf(windlass.TagKeyBytesMax), bytesOf(windlass.TagValueBytesMax)), "TagKeyBytesMax, TagValueBytesMax"},
 	{"capacity of a node", windlass.CapacityMax, "CapacityMax"},
-	{"`--concurrency`", windlass.ConcurrencyMax, ""},
+	{"`--concurrency`", windlass.ConcurrencyMax, "ConcurrencyMax"},
 	{"`--return-within`", windlass.ReturnWithinMax, "ReturnWithinMax"},
 	{"`--session-ttl`, `--lease`", fmt.Sprintf("%v to %v", session.TTLMin, session.TTLMax), ""},
 	{"timeout of a run, times of a retry policy", fmt.Sprintf("%d years", windlass.TimeoutMax/(365*24*time.Hour)), "TimeoutMax"},
