@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -19,6 +20,7 @@ type requestState struct {
 
 	mu       sync.Mutex
 	attrs    []slog.Attr // for the audit record
+	outcome  string      // for it, if the status does not say it
 	answered []func()    // called once the request is answered
 	decoded  func()      // called once the body is decoded
 }
@@ -47,6 +49,20 @@ func note(ctx context.Context, attrs ...slog.Attr) {
 			a.Value = slog.StringValue(shorten.To(a.Value.String(), auditBytesMax))
 		}
 		t.attrs = append(t.attrs, a)
+	}
+}
+
+// noteSum adds to the audit record how much of a request was done and how much failed.
+func noteSum(ctx context.Context, done slog.Attr, failed int) {
+	note(ctx, done, slog.Int("failed", failed))
+	t := stateOf(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case failed > 0 && done.Value.Int64() > 0:
+		t.outcome = "partly"
+	case failed > 0:
+		t.outcome = "failed"
 	}
 }
 
@@ -81,6 +97,9 @@ func (s *Server) audit(r *http.Request, e *endpoint, t *requestState, status int
 	}
 	t.mu.Lock()
 	attrs := slices.Clone(t.attrs)
+	if outcome == "done" {
+		outcome = cmp.Or(t.outcome, outcome)
+	}
 	t.mu.Unlock()
 	attrs = append([]slog.Attr{
 		slog.String("who", t.caller.Name), slog.String("role", t.caller.Role.String()), slog.String("from", r.RemoteAddr),

@@ -209,7 +209,7 @@ func (s *Server) commandTasks(ctx context.Context, in *commandsInput) (*ok[[]vie
 		return nil, err
 	}
 	failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-	note(ctx, slog.Int("failed", len(failed)))
+	noteSum(ctx, slog.Int("sent", len(sent)-len(failed)), len(failed))
 	if len(failed) > 0 && len(failed) == len(sent) && isOutage(failed[0]) {
 		return nil, failed[0]
 	}
@@ -229,6 +229,9 @@ func (s *Server) apply(ctx context.Context, c taskCommand, ids []string) ([]view
 	}
 	command := commands.Command{Command: message, Unblock: c.Unblock, Dependents: c.Dependents}
 	if c.Patch != nil {
+		if n := bytesOf(c.Patch); n*len(ids) > patchedBytesMax {
+			return nil, nil, badInput("patch", fmt.Sprintf("%d bytes for %d tasks", n, len(ids)), fmt.Sprintf("must have at most %d bytes for all tasks together", patchedBytesMax))
+		}
 		command.Change = s.patching("patch", c.Patch)
 	}
 	sent := commands.Apply(ctx, s.client, command, ids)
@@ -236,8 +239,32 @@ func (s *Server) apply(ctx context.Context, c taskCommand, ids []string) ([]view
 		commands.Await(ctx, s.client, sent, patience, func(int) {})
 	}
 	shown, errs := make([]view.CommandResult, len(sent)), make([]error, len(sent))
+	bytes := 0
 	for i, o := range sent {
-		shown[i], errs[i] = o.CommandResult, o.Err
+		if shown[i], errs[i] = o.CommandResult, o.Err; i == 0 {
+			continue
+		}
+		for j := range shown[i].Changes {
+			c := &shown[i].Changes[j]
+			if bytes += len(c.From) + len(c.To); bytes > changesBytesMax {
+				c.From, c.To = nil, nil
+			}
+		}
 	}
 	return shown, errs, nil
+}
+
+const (
+	// patchedBytesMax limits the bytes of a patch, as often as it is applied, and changesBytesMax those of the
+	// values that the answer for several tasks has: behind that it names the fields alone.
+	patchedBytesMax = 8 << 20
+	changesBytesMax = 1 << 20
+)
+
+// bytesOf is how long a patch is.
+func bytesOf(patch map[string]json.RawMessage) (n int) {
+	for name, value := range patch {
+		n += len(name) + len(value)
+	}
+	return n
 }

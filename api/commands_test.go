@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -95,6 +96,38 @@ func TestCommands_O04_ARetryTakesAPatchAndKeepsTheRest(t *testing.T) {
 			t.Errorf("it is %+v with %s", d.Spec, d.Props)
 		}
 	})
+}
+
+// A patch goes to each of many tasks, and the answer says of each what it has changed.
+func TestCommands_APatchOfManyTasksIsBounded(t *testing.T) {
+	b := newBench(t, nil)
+	var ids []string
+	for i := range 40 {
+		ids = append(ids, fmt.Sprintf("%q", fmt.Sprint("t", i)))
+		b.submit(windlass.Submission{ID: fmt.Sprint("t", i), Spec: windlass.Spec{Type: "none"}})
+	}
+	all := strings.Join(ids, ",")
+	b.want(200, "", request("POST", "/v1/commands", `{"message":"kill","ids":[`+all+`]}`))
+	retry := func(n int, id string) *http.Request {
+		return request("POST", "/v1/commands", `{"message":"retry","ids":[`+id+`],"patch":{"props":{"text":"`+strings.Repeat("x", n)+`"}}}`)
+	}
+	w := b.want(422, "invalid", retry(250<<10, all))
+	if p := read[Problem](b, w); p.Field != "patch" || !strings.Contains(p.Limit, "8388608 bytes for all tasks together") {
+		t.Errorf("%+v", p)
+	}
+	results := read[[]view.CommandResult](b, b.want(200, "", retry(100<<10, all)))
+	whole := 0
+	for _, r := range results {
+		if len(r.Changes) != 1 || r.Changes[0].Field != "props" {
+			t.Fatalf("%+v", r)
+		}
+		if string(r.Changes[0].To) != "null" {
+			whole++
+		}
+	}
+	if whole != 11 {
+		t.Errorf("%d of %d have the whole value", whole, len(results))
+	}
 }
 
 func TestCommands_M21_ADeletionOfWhatOthersNeedIsAConflict(t *testing.T) {

@@ -122,8 +122,13 @@ type Limits struct {
 	ListMax int
 }
 
-// BatchMax limits the tasks, or jobs, of one request.
-const BatchMax = 10_000
+const (
+	// BatchMax limits the tasks, or jobs, of one request, and the jobs that it makes.
+	BatchMax = 10_000
+	// LooksMax limits the jobs of one request that look for others, by a pattern or to cascade: each reads
+	// the whole tree.
+	LooksMax = 100
+)
 
 // withDefaults fills in the default of every zero field.
 func (l Limits) withDefaults() Limits {

@@ -29,6 +29,7 @@ func TestDecode_AnErrorNamesThePlace(t *testing.T) {
 		{"a number that is none of a computer", list, `[{"id":"a","weight":1e400}]`, 400, "body[0]", "json: cannot unmarshal number 1e400 into Go value of type float64"},
 		{"a value that the type refuses", one, `{"id":"a","timeout":"soon"}`, 422, "body", `duration "soon": must be text such as "1h30m"`},
 		{"a value that the type of an item refuses", list, `[{"id":"a"},{"id":"b","timeout":"soon"}]`, 422, "body[1]", `duration "soon": must be text such as "1h30m"`},
+		{"a value of an item that is too large", list, `[{"id":"a"},{"id":"b","priority":5000}]`, 422, "body[1].priority", "must be"},
 	} {
 		code := map[int]string{400: "malformed", 422: "invalid"}[c.status]
 		w := b.want(c.status, code, request("POST", c.path, c.body))

@@ -188,7 +188,7 @@ func (s *Server) queueJobs(ctx context.Context, in *queueManyInput) (*ok[view.Qu
 	for i, line := range in.Sent {
 		var err error
 		if requests[i], err = s.request(line); err != nil {
-			return nil, fmt.Errorf("body[%d]: %w", i, err)
+			return nil, inItem(i, err)
 		}
 	}
 	queued, failed, err := s.tree.QueueInTurn(ctx, requests...)
@@ -200,7 +200,7 @@ func (s *Server) queueJobs(ctx context.Context, in *queueManyInput) (*ok[view.Qu
 	if sum.Queued == 0 && sum.Failed > 0 && isOutage(failed[0]) {
 		return nil, failed[0]
 	}
-	note(ctx, slog.Int("queued", sum.Queued), slog.Int("failed", sum.Failed))
+	noteSum(ctx, slog.Int("queued", sum.Queued), sum.Failed)
 	return &ok[view.Queued]{sum}, nil
 }
 

@@ -87,6 +87,14 @@ const (
 	problemType = "application/problem+json"
 )
 
+// inItem is an error of an item of a list, with its place.
+func inItem(i int, err error) error {
+	if bad, is := errors.AsType[*windlass.BadInputError](err); is {
+		return badInput(fmt.Sprintf("body[%d].%s", i, bad.Field), bad.Value, bad.Limit)
+	}
+	return fmt.Errorf("body[%d]: %w", i, err)
+}
+
 func problem(status int, code, format string, args ...any) *Problem {
 	return &Problem{Title: http.StatusText(status), Status: status, Code: code, Detail: fmt.Sprintf(format, args...)}
 }

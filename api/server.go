@@ -75,6 +75,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	jobs.Limit(BatchMax, LooksMax)
 	s := &Server{
 		config: c, tasks: tasks, client: client, tree: jobs, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
 		limiter: newLimiter(c.Limits), budget: newBudget(c.Limits), endpoints: map[string]*endpoint{}, probe: probe{turn: make(chan struct{}, 1)},

@@ -380,7 +380,7 @@ func (in *submitManyInput) read(s *Server) ([]windlass.Submission, error) {
 	for i, line := range in.Sent {
 		tasks[i] = inTrace(line.Task(), in.Traceparent)
 		if err := s.check(tasks[i]); err != nil {
-			return nil, fmt.Errorf("body[%d]: %w", i, err)
+			return nil, inItem(i, err)
 		}
 		if before, twice := seen[line.ID]; twice {
 			return nil, badInput(fmt.Sprintf("body[%d].id", i), line.ID, fmt.Sprintf("is that of body[%d] already", before))
@@ -388,7 +388,7 @@ func (in *submitManyInput) read(s *Server) ([]windlass.Submission, error) {
 		seen[line.ID] = i
 	}
 	if i, err := view.CheckNeeds(tasks); err != nil {
-		return nil, fmt.Errorf("body[%d]: %w", i, err)
+		return nil, inItem(i, err)
 	}
 	return tasks, nil
 }
@@ -418,7 +418,7 @@ func (s *Server) submitTasks(ctx context.Context, in *submitManyInput) (*ok[view
 		return nil, err
 	}
 	sum, first := view.SubmittedOf(s.client.SubmitAll(ctx, tasks))
-	note(ctx, slog.Int("submitted", sum.Submitted), slog.Int("failed", sum.Failed))
+	noteSum(ctx, slog.Int("submitted", sum.Submitted), sum.Failed)
 	if len(tasks) > 0 && sum.Failed == len(tasks) && isOutage(first) {
 		return nil, first // nothing was done, and the error says more than a sum
 	}

@@ -24,12 +24,21 @@ func (t *Tree) QueueInTurn(ctx context.Context, requests ...Request) (queued []Q
 	if err != nil {
 		return nil, nil, err
 	}
+	looks := 0
+	for _, turn := range turns {
+		if turn[0].looks() {
+			looks++
+		}
+	}
+	if looks > t.looksMax {
+		return nil, nil, &windlass.BadInputError{Field: "jobs", Value: fmt.Sprintf("%d with a pattern or cascade", looks), Limit: fmt.Sprintf("must be at most %d in one call", t.looksMax)}
+	}
 	done := 0
 	refused := map[string]bool{} // by ID
 	for _, turn := range turns {
 		some, wrong := split(turn, refused)
 		failed = append(failed, wrong...)
-		made, wrong, err := t.queue(meter.With(ctx, func(n int) { meter.Set(ctx, done+n) }), some)
+		made, wrong, err := t.queue(meter.With(ctx, func(n int) { meter.Set(ctx, done+n) }), some, t.queueMax-len(queued))
 		if err != nil {
 			wrong = slices.Repeat([]error{err}, len(some))
 		}

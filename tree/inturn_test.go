@@ -172,3 +172,26 @@ func TestQueueInTurn_WhatWasNotTriedIsAFailure(t *testing.T) {
 		}
 	})
 }
+
+// Lines that match each other's jobs double them with each.
+func TestQueueInTurn_MakesOnlySoManyJobs(t *testing.T) {
+	inMemory(t, func(t *testing.T, c *cluster) {
+		c.Limit(100, 10)
+		requests := []Request{{Name: "r", Type: "d"}}
+		for i := range 9 {
+			requests = append(requests, Request{Name: fmt.Sprint("x", i), Type: "d", Under: &Pattern{Type: "d"}})
+		}
+		queued, failed, err := c.QueueInTurn(t.Context(), requests...)
+		if len(queued) != 64 || len(failed) != 3 || err != nil || !strings.Contains(fmt.Sprint(failed[0]), "must be at most 100 in one call") {
+			t.Errorf("%d queued, %v, %v", len(queued), failed, err)
+		}
+		_, err = c.Queue(t.Context(), Request{Name: "y", Type: "d", Under: &Pattern{}}, Request{Name: "z", Type: "d", Under: &Pattern{}})
+		if bad, is := errors.AsType[*windlass.BadInputError](err); !is || bad.Field != "jobs" {
+			t.Errorf("%v", err)
+		}
+		requests = append(requests, requests[1:3]...)
+		if _, _, err = c.QueueInTurn(t.Context(), requests...); !strings.Contains(fmt.Sprint(err), "11 with a pattern or cascade") {
+			t.Errorf("%v", err)
+		}
+	})
+}

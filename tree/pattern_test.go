@@ -2,6 +2,7 @@ package tree
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -92,4 +93,23 @@ func FuzzPattern(f *testing.F) {
 			t.Fatalf("%q matches %q: %v", expression, name, !whole)
 		}
 	})
+}
+
+// a{1000} is short, and takes a thousand steps at each character of each job.
+func TestPattern_RepeatsOnlySoOften(t *testing.T) {
+	words := make([]string, 150)
+	for i := range words {
+		words[i] = fmt.Sprint("w", i)
+	}
+	for expression, ok := range map[string]bool{
+		"file-[0-9]{4}-[0-9]{2}": true, ".*(daily|weekly).*": true, strings.Join(words, "|"): true, "[a-z]{1,128}": true,
+		"(?:ab){99}": true, "a{0,200}": true,
+		"a{1000}": false, ".{0,999}": false, "(?:a{10}){30}": false, strings.Repeat("a{150}", 2): false, strings.Repeat("a?", 201): false,
+		"(?:(?:a{9}){9}){9}": false,
+	} {
+		_, err := Pattern{Name: expression}.compile()
+		if ok && err != nil || !ok && !strings.Contains(fmt.Sprint(err), "more than 200 steps") {
+			t.Errorf("%.60s: %v", expression, err)
+		}
+	}
 }

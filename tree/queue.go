@@ -75,13 +75,13 @@ type Queued struct {
 // *windlass.BadInputError anywhere refuses the whole call. The order of jobs that are
 // queued in one call at the same priority is unspecified.
 func (t *Tree) Queue(ctx context.Context, requests ...Request) ([]Queued, error) {
-	queued, failed, err := t.queue(ctx, requests)
+	queued, failed, err := t.queue(ctx, requests, t.queueMax)
 	return queued, cmp.Or(err, errors.Join(failed...))
 }
 
-// queue returns what it queued, an error for each job or request that failed, and one error
-// if it has done nothing.
-func (t *Tree) queue(ctx context.Context, requests []Request) (queued []Queued, failed []error, err error) {
+// queue queues at most so many jobs. It returns what it queued, an error for each job or request that failed,
+// and one error if it has done nothing.
+func (t *Tree) queue(ctx context.Context, requests []Request, most int) (queued []Queued, failed []error, err error) {
 	plans := make([]plan, len(requests))
 	patterns := false
 	for i, r := range requests {
@@ -108,13 +108,13 @@ func (t *Tree) queue(ctx context.Context, requests []Request) (queued []Queued, 
 		} else if err != nil {
 			return nil, nil, err
 		}
+		if n := len(made); n > most {
+			return nil, nil, &windlass.BadInputError{Field: "jobs", Value: fmt.Sprintf("%d or more", t.queueMax-most+n), Limit: fmt.Sprintf("must be at most %d in one call", t.queueMax)}
+		}
 		submissions = made
 		for _, s := range made[before:] {
 			cascading[pathOf(s.ID)] = cascading[pathOf(s.ID)] || requests[i].Cascade
 		}
-	}
-	if n := len(submissions); n > QueueMax {
-		return nil, nil, &windlass.BadInputError{Field: "jobs", Value: fmt.Sprint(n), Limit: fmt.Sprintf("must be at most %d in one call", QueueMax)}
 	}
 	if err := t.countChildren(ctx, submissions); err != nil {
 		return nil, nil, err

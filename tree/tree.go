@@ -23,6 +23,9 @@ type Tree struct {
 	client *windlass.Client
 	space  keys.Space
 
+	// queueMax is how many jobs one call makes, looksMax how many of its requests look for jobs.
+	queueMax, looksMax int
+
 	mu       sync.Mutex
 	children childCounts
 }
@@ -41,8 +44,13 @@ func New(b broker.Broker, namespace string, options ...windlass.ClientOption) (*
 	if err != nil {
 		return nil, err
 	}
-	return &Tree{broker: b, client: client, space: space}, nil
+	return &Tree{broker: b, client: client, space: space, queueMax: QueueMax, looksMax: QueueMax}, nil
 }
+
+// Limit lowers how many jobs one call of Queue or QueueInTurn makes, QueueMax by default, and how many of its
+// requests have Under or Cascade, for a program that queues for others: each of these reads all jobs that
+// there are. It must be called before the tree is used.
+func (t *Tree) Limit(jobs, looks int) { t.queueMax, t.looksMax = min(jobs, QueueMax), looks }
 
 // Init creates the namespace if there is none; otherwise it changes nothing.
 func (t *Tree) Init(ctx context.Context) error { return t.client.Init(ctx) }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -67,11 +66,16 @@ func Settings() []string {
 // in RFC 7396: null removes a value, and of two objects the fields are merged.
 func Patch(s *windlass.Submission, patch map[string]json.RawMessage) error {
 	var line Submission
+	whole, err := stored.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	// What is merged lacks the fields that the patch removes, and has only one of two.
+	if fault := stored.Check(whole, line, stored.Bounds{}); fault != nil {
+		return fault
+	}
 	fields := fieldsOf(*s)
 	for name, value := range patch {
-		if fault := stored.Check(value, nil, stored.Bounds{}); fault != nil { // merging would keep one of two
-			return fmt.Errorf("%s: %w", name, fault)
-		}
 		if fields[name] = stored.Merge(fields[name], value); notNull(fields[name]) == nil {
 			delete(fields, name)
 		}

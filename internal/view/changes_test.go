@@ -87,9 +87,12 @@ func TestPatch_RefusesWhatIsNoSetting(t *testing.T) {
 		`{"retry":{"often":1}}`:               "often",
 		`{"timeout":"soon"}`:                  "soon",
 		`{"priority":5,"Priority":6}`:         "riority",
-		`{"props":{"a":{"b":1,"b":2}}}`:       `props: the field "a.b" is there twice`,
-		`{"require":{"zone":"a","zone":"b"}}`: `require: the field "zone" is there twice`,
+		`{"props":{"a":{"b":1,"b":2}}}`:       `the field "props.a.b" is there twice`,
+		`{"require":{"zone":"a","zone":"b"}}`: `the field "require.zone" is there twice`,
 		`{"retry":{"min":"1s","Min":"2s"}}`:   "retry.",
+		`{"Props":null}`:                      `the field "Props" is not known; it is written "props"`,
+		`{"bogus":null}`:                      `the field "bogus" is not known`,
+		`{"retry":{"bogus":null}}`:            `the field "retry.bogus" is not known`,
 	} {
 		s := nightly()
 		err := Patch(&s, decoded(t, patch))
