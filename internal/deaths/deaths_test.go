@@ -38,6 +38,13 @@ func newChronicle(t *testing.T) *chronicle {
 // last, and others long before, and checks who is to blame.
 func (c *chronicle) die(recent, old string, culprit string) {
 	c.Helper()
+	if got := c.dies(recent, old); got != culprit {
+		c.Errorf("%q is blamed for the death of %s and %s, want %q", got, recent, old, culprit)
+	}
+}
+
+// dies is die that returns who is to blame.
+func (c *chronicle) dies(recent, old string) string {
 	c.now = c.now.Add(time.Minute)
 	var lost []Lost
 	for _, id := range slices.Concat(strings.Fields(old), strings.Fields(recent)) {
@@ -54,11 +61,9 @@ func (c *chronicle) die(recent, old string, culprit string) {
 		}
 		return Limits{Created: c.created[id], Deaths: limit}, !c.gone[id]
 	}}, c.now)
-	if d.Culprit != culprit {
-		c.Errorf("%q is blamed for the death of %s and %s, want %q", d.Culprit, recent, old, culprit)
-	}
 	c.deaths = append(c.deaths, d)
 	c.Set(c.deaths, false, func(id string) broker.Revision { return c.created[id] }, c.now)
+	return d.Culprit
 }
 
 // opens checks how long after the last death tasks are open.

@@ -16,6 +16,7 @@ type fleet struct {
 	now    time.Time
 	book   Book
 	deaths []Death
+	died   int // how many there were
 	nodes  []*modelNode
 	tasks  []*modelTask
 	token  broker.Revision
@@ -33,7 +34,7 @@ type modelNode struct {
 	// diedAt and backAt are zero for a node that is up. seen is true once its death is recorded.
 	diedAt, backAt time.Time
 	seen           bool
-	record         int
+	record         string
 }
 
 func (n *modelNode) up() bool { return n.diedAt.IsZero() }
@@ -95,6 +96,7 @@ func (f *fleet) run(until time.Time) {
 		for _, n := range f.nodes {
 			f.notice(n)
 		}
+		f.refute()
 		f.claim()
 		f.balance()
 	}
@@ -165,7 +167,8 @@ func (f *fleet) notice(n *modelNode) {
 	}
 	if !n.seen && !f.now.Before(n.diedAt.Add(f.ttl)) {
 		n.seen = true
-		d := Death{Node: fmt.Sprint("n", n.number), Incarnation: fmt.Sprint(len(f.deaths)), At: f.now}
+		f.died++
+		d := Death{Node: fmt.Sprint("n", n.number), Incarnation: fmt.Sprint(f.died), At: f.now}
 		var lost []Lost
 		since := map[broker.Revision]bool{}
 		for _, t := range f.tasks {
@@ -177,13 +180,13 @@ func (f *fleet) notice(n *modelNode) {
 			}
 		}
 		d.list(lost, func(l Lost) bool { return since[l.Token] })
-		n.record = len(f.deaths)
+		n.record = d.Incarnation
 		f.book.Judge(&d, Fleet{f.limits, len(f.tasks)}, f.now)
-		f.deaths = append(f.deaths, d)
+		f.record(d)
 		f.set()
 	}
 	if n.seen && !f.now.Before(n.backAt) {
-		d := &f.deaths[n.record]
+		d := f.recorded(n.record)
 		d.Restarted = true
 		f.book.Judge(d, Fleet{f.limits, len(f.tasks)}, f.now)
 		f.set()
@@ -192,6 +195,34 @@ func (f *fleet) notice(n *modelNode) {
 }
 
 func (f *fleet) set() { f.book.Set(f.deaths, false, f.created, f.now) }
+
+// record keeps a death, and not what is outdated by it.
+func (f *fleet) record(d Death) {
+	latest := slices.Clone(f.deaths)
+	slices.Reverse(latest)
+	for _, old := range Outdated(latest, d.Node) {
+		f.deaths = slices.DeleteFunc(f.deaths, func(d Death) bool { return d.Incarnation == old.Incarnation })
+	}
+	f.deaths = append(f.deaths, d)
+}
+
+// recorded returns the record of a death.
+func (f *fleet) recorded(incarnation string) *Death {
+	return &f.deaths[slices.IndexFunc(f.deaths, func(d Death) bool { return d.Incarnation == incarnation })]
+}
+
+// refute has those continue who are not to blame, as it turned out.
+func (f *fleet) refute() {
+	for _, r := range f.book.Refuted(len(f.tasks), f.now) {
+		*f.recorded(r.Death.Incarnation) = r.Death
+		f.set()
+		for _, t := range f.tasks {
+			if t.id == r.Task && f.book.Blamed(t.id, 0) == nil {
+				t.aside, t.free = false, f.now
+			}
+		}
+	}
+}
 
 // leaves reports whether a node leaves a task that has died again to others; see Scatter.
 func (f *fleet) leaves(n *modelNode, t *modelTask) bool {

@@ -45,8 +45,8 @@ const (
 )
 
 // Judge names the culprit of a death, if one task that was lost with it explains it and earlier
-// ones, and no other does nearly as well. Deaths count of nodes that are back, or were not
-// heard of for a while. A task is convicted in one of two ways, and by no fewer deaths than its
+// ones, alone or with one that was not, and no other does nearly as well. Deaths count of nodes that
+// are back, or were not heard of for a while. A task is convicted in one of two ways, and by no fewer deaths than its
 // limit:
 //
 //   - By deaths soon after it was claimed, more than of any other. Suspects are tried apart, so
@@ -57,22 +57,28 @@ const (
 //     some tasks are lost often: of thirty tasks on three nodes, one with the first three.
 func (b *Book) Judge(d *Death, of Fleet, now time.Time) {
 	deaths := b.others(d, now)
-	var suspects []suspect
-	for i, l := range d.Lost {
-		if limits, ok := of.Limits(l.Task); ok && l.Token > limits.Created {
-			looks := b.looks(l.Task, limits, deaths)
-			if d.Restarted {
-				looks = slices.Insert(looks, 0, look{entry: &entry{Death: *d, seen: now}, listed: true, recent: i < d.Recent})
-			}
-			suspects = append(suspects, suspectOf(l.Task, limits, of.Tasks, looks))
-		}
+	looks := b.seenOf(d, of, deaths, now)
+	culprit := b.alone(d, of, deaths, looks)
+	if culprit == nil {
+		culprit = b.ofTwo(d, of, deaths, looks)
 	}
-	for _, s := range suspects {
+	if culprit != nil {
+		d.Culprit, d.Count, d.Limit = culprit.task, culprit.died, culprit.limit
+	}
+}
+
+// alone returns the task that explains a death and earlier ones by itself, nil if none does.
+func (b *Book) alone(d *Death, of Fleet, deaths []*entry, all []seen) *suspect {
+	suspects := make([]suspect, 0, len(all))
+	for _, s := range all {
+		suspects = append(suspects, s.suspect(of.Tasks, nil))
+	}
+	for i, s := range suspects {
 		if soon, often := s.convicted(suspects); often || soon && !b.rivalled(s, d, of, deaths) {
-			d.Culprit, d.Count, d.Limit = s.task, s.died, s.limit
-			return
+			return &suspects[i]
 		}
 	}
+	return nil
 }
 
 // Refuted is a death whose culprit is not to blame, as it turned out.
@@ -118,16 +124,6 @@ func (b *Book) explains(task string) string {
 	return ""
 }
 
-// others returns the other deaths that count, the latest first.
-func (b *Book) others(d *Death, now time.Time) (deaths []*entry) {
-	for _, e := range slices.Backward(b.deaths) {
-		if e.Incarnation != d.Incarnation && e.counts(now) && now.Sub(e.seen) < Window {
-			deaths = append(deaths, e)
-		}
-	}
-	return deaths
-}
-
 // suspect is a task that was lost with a death.
 type suspect struct {
 	task  string
@@ -156,34 +152,6 @@ func (s suspect) convicted(suspects []suspect) (soon, often bool) {
 		often = often && o.chance > s.chance*likelier
 	}
 	return soon, often
-}
-
-// look is what a death says of a suspect.
-type look struct {
-	*entry
-	// listed is true if the task was lost, recent if it had just been claimed. unknown is true if
-	// the list has not all that was lost.
-	listed, recent, unknown bool
-}
-
-// looks returns what deaths say of a task, in their order, the latest first, without those that
-// another task explains.
-func (b *Book) looks(task string, of Limits, deaths []*entry) (looks []look) {
-	looks = make([]look, 0, len(deaths)+1)
-	listed := b.byTask[task]
-	for _, e := range deaths {
-		for len(listed) > 0 && listed[len(listed)-1].in.place > e.place {
-			listed = listed[:len(listed)-1]
-		}
-		switch l := len(listed) - 1; {
-		case e.explained(task):
-		case l >= 0 && listed[l].in == e && listed[l].token > of.Created:
-			looks = append(looks, look{entry: e, listed: true, recent: listed[l].recent})
-		default:
-			looks = append(looks, look{entry: e, unknown: e.Claims > len(e.Lost)})
-		}
-	}
-	return looks
 }
 
 // suspectOf counts the deaths of a task. How probable so many are is a binomial tail, bounded by its

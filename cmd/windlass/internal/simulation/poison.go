@@ -40,13 +40,14 @@ type poisoned struct {
 	crashing sync.WaitGroup
 	// back is when each dead node is started again.
 	back map[string]time.Time
-	// killed counts the nodes that each task has killed.
+	// killed counts the nodes that each task has killed, died all deaths.
 	killed map[string]int
+	died   int
 }
 
 // fuse is how long a task runs before it kills its node, or the process that does its work, and how many it
-// may kill until it is set aside, as decision 0056 has it, and one more for each time that the fleet is
-// disturbed.
+// may kill until it is set aside, as decision 0056 has it, and one more for each death that has another
+// reason.
 type fuse struct {
 	least, most time.Duration
 	kills       int
@@ -139,13 +140,11 @@ func (p *poisoned) makePlan() {
 	for range upTo(2) {
 		at(func(p *poisoned) { p.crash(p.someNode()) })
 	}
-	disturbed := len(p.plan)
 	for i := range upTo(2) {
 		id := fmt.Sprint("poison", i)
 		f := pick(p.random,
 			fuse{most: 100 * time.Millisecond, kills: 4}, fuse{least: time.Second, most: 8 * time.Second, kills: 7},
 			fuse{least: 12 * time.Second, most: 25 * time.Second, kills: 20})
-		f.kills += disturbed
 		f.process = p.random.IntN(2) == 0
 		p.fuses[id] = f
 		at(func(p *poisoned) { p.Submit(windlass.Submission{ID: id}) })
@@ -197,6 +196,7 @@ func (p *poisoned) crash(name string) {
 		}
 	}
 	p.works[name] = make(chan struct{})
+	p.died++
 	p.mu.Unlock()
 	p.crashing.Go(func() {
 		defer close(works)
@@ -238,6 +238,7 @@ func (p *poisoned) kill(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, dead := p.back[name]; !dead {
+		p.died++
 		p.back[name] = time.Now().Add(time.Second + upTo(p.random, 2*time.Second))
 		p.nodes[name].Kill()
 	}
@@ -299,11 +300,12 @@ func (p *poisoned) judge() (b blame) {
 	defer p.mu.Unlock()
 	for id, f := range p.fuses {
 		d, err := p.Client().Task(p.t.Context(), id)
+		most := f.kills + p.died - p.killed[id]
 		kills := fmt.Sprintf("%s has killed %d nodes (or %t: their processes), each after %v to %v", id, p.killed[id], f.process, f.least, f.most)
 		if err != nil || d.Status != windlass.StatusFailed || !strings.HasPrefix(d.LastError(), setAside) {
 			b.unfound = append(b.unfound, fmt.Sprintf("%s, and is %s (%v)", kills, d.Status, err))
-		} else if p.killed[id] > f.kills {
-			b.late = append(b.late, fmt.Sprintf("%s, more than %d", kills, f.kills))
+		} else if p.killed[id] > most {
+			b.late = append(b.late, fmt.Sprintf("%s, more than %d", kills, most))
 		}
 	}
 	for _, id := range p.healthy {
