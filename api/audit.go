@@ -17,6 +17,7 @@ import (
 type requestState struct {
 	caller  Caller
 	content []byte // of the body, until it is decoded
+	code    string // of the problem that it is answered with
 
 	mu       sync.Mutex
 	attrs    []slog.Attr // for the audit record
@@ -101,6 +102,9 @@ func (s *Server) audit(r *http.Request, e *endpoint, t *requestState, status int
 		outcome = cmp.Or(t.outcome, outcome)
 	}
 	t.mu.Unlock()
+	if t.code != "" {
+		attrs = append(attrs, slog.String("code", t.code))
+	}
 	attrs = append([]slog.Attr{
 		slog.String("who", t.caller.Name), slog.String("role", t.caller.Role.String()), slog.String("from", r.RemoteAddr),
 		slog.String("what", e.ID), slog.String("path", shorten.To(r.URL.EscapedPath(), auditBytesMax)), slog.String("outcome", outcome), slog.Int("status", status),

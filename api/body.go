@@ -28,6 +28,9 @@ const (
 	// bodyDepthMax is how deep they may be nested: properties as deep as they may be, in a
 	// patch of many tasks.
 	bodyDepthMax = windlass.PropsDepthMax + 10
+	// bodyMembersMax is how many members an object of labels or tags may have, or a patch. Each mistake in
+	// one costs a hundred times its bytes.
+	bodyMembersMax = 256
 	// bodyTextMax is how long a time or a duration may be.
 	bodyTextMax = 1 << 10
 )
@@ -99,22 +102,26 @@ func (s *Server) checkContent(content []byte, e *endpoint) *Problem {
 		return problem(http.StatusBadRequest, "malformed", "body: must be valid UTF-8").about("body", "", "must be valid UTF-8")
 	}
 	items := max(BatchMax, s.config.Limits.ListMax) // of a batch, and of a command to tasks by their IDs
-	fault := stored.CheckType(content, e.body, stored.Bounds{Values: bodyValuesMax, Items: items, Depth: bodyDepthMax, Text: bodyTextMax})
+	fault := stored.CheckType(content, e.body, stored.Bounds{
+		Values: bodyValuesMax, Items: items, Members: bodyMembersMax, Depth: bodyDepthMax, Text: bodyTextMax, Float64: true, Surrogates: true,
+	})
 	switch {
 	case fault == nil || !json.Valid(content):
 		return nil // the decoder reads nothing of what is not valid, and says where that is
 	case fault.What == stored.Twice:
-		return problem(http.StatusBadRequest, "malformed", "body: %v", fault).about(inBody(fault.Path), "", fault.What)
+		p := misfit("body", fault)
+		p.Status, p.Code, p.Title = http.StatusBadRequest, "malformed", http.StatusText(http.StatusBadRequest)
+		return p
 	}
-	return problem(http.StatusUnprocessableEntity, "invalid", "body: %v", fault).about(inBody(fault.Path), "", fault.What)
+	return misfit("body", fault)
 }
 
-// inBody names a field of the body by its path.
-func inBody(path string) string {
+// within names what a path leads to in a field.
+func within(field, path string) string {
 	if path != "" && !strings.HasPrefix(path, "[") {
 		path = "." + path
 	}
-	return "body" + path
+	return field + path
 }
 
 // takeLarge lets one large body of a caller in at a time.

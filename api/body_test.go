@@ -34,7 +34,7 @@ var shapes = map[string]func(size int) string{
 	"many fields": func(n int) string {
 		var b strings.Builder
 		b.WriteString(`{"x":0`)
-		for i := 0; b.Len() < n-16; i++ {
+		for i := 0; b.Len() < n-16 && i < bodyValuesMax-20; i++ {
 			fmt.Fprintf(&b, `,"%x":0`, i)
 		}
 		return b.String() + "}"
@@ -179,6 +179,30 @@ func TestBody_NoOperationTakesMuchMoreThanItsBytes(t *testing.T) {
 	}
 }
 
+// Each mistake in a map costs more than a kilobyte: a hundred thousand wrong labels took 352 MB.
+func TestBody_AMapHasFewMembers(t *testing.T) {
+	b := newBench(t, nil)
+	for path, body := range map[string]string{
+		"/v1/tasks":       `{"id":"a","require":%s}`,
+		"/v1/submissions": `[{"id":"a"},{"id":"b","tags":%s}]`,
+		"/v1/tree/jobs":   `{"name":"a","type":"t","prefer":%s}`,
+		"/v1/commands":    `{"message":"pause","selection":{"tags":%s}}`,
+	} {
+		for _, value := range []string{`0`, `"x"`} {
+			labels := strings.ReplaceAll(shapes["many fields"](4<<20), ":0", ":"+value)
+			r := request("POST", path, fmt.Sprintf(body, labels))
+			c := costOfRequest(b.server, r)
+			if c.status != 422 || c.allocated > 32<<20 {
+				t.Errorf("%s with labels like %s takes %d MB, and is answered %d", path, value, c.allocated>>20, c.status)
+			}
+		}
+	}
+	w := b.do(request("POST", "/v1/submissions", `[{"id":"a"},{"id":"b","tags":`+shapes["many fields"](bodyMembersMax*10)+`}]`))
+	if text := w.Body.String(); w.Code != 422 || !strings.Contains(text, `"body[1].tags"`) || !strings.Contains(text, "has more than 256 members") {
+		t.Errorf("%d: %s", w.Code, text)
+	}
+}
+
 // One caller cannot have more than one large body in memory, whoever else then has room.
 func TestBody_OneLargeOneOfACallerAtATime(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.Authenticate = byHeader })
@@ -245,9 +269,9 @@ func TestBody_AFieldInAnotherCaseIsRefusedEverywhere(t *testing.T) {
 		{"POST", "/v1/commands", `{"message":"pause","selection":{"Types":["t"]}}`, "body.selection.Types"},
 		{"POST", "/v1/tasks", `{"ID":"b"}`, "body.ID"},
 		{"POST", "/v1/submissions", `[{"id":"b"},{"id":"c","retry":{"Min":"1s"}}]`, "body[1].retry.Min"},
-		{"PATCH", "/v1/tasks/a", `{"PROPS":{"n":2}}`, "body"},
-		{"PATCH", "/v1/tasks/a", `{"priority":1,"Priority":2}`, "body"},
-		{"PATCH", "/v1/tasks/a", `{"retry":{"Errors":2}}`, "body"},
+		{"PATCH", "/v1/tasks/a", `{"PROPS":{"n":2}}`, "body.PROPS"},
+		{"PATCH", "/v1/tasks/a", `{"priority":1,"Priority":2}`, "body.Priority"},
+		{"PATCH", "/v1/tasks/a", `{"retry":{"Errors":2}}`, "body.retry.Errors"},
 		{"POST", "/v1/tree/jobs", `{"name":"j","Type":"t"}`, "body.Type"},
 		{"POST", "/v1/prune", `{"keep":1,"Dry_Run":false}`, "body.Dry_Run"},
 	} {

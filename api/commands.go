@@ -44,6 +44,9 @@ func (s selection) filter(among []windlass.Status) (windlass.Filter, error) {
 	if err := checkFilter("selection.types", s.Types); err != nil {
 		return windlass.Filter{}, err
 	}
+	if err := view.CheckTagFilter("selection.tags", s.Tags); err != nil {
+		return windlass.Filter{}, err
+	}
 	statuses, err := statusesOf("selection.statuses", s.Statuses, among)
 	return windlass.Filter{Types: s.Types, Statuses: statuses, IDPrefix: s.IDPrefix, Error: s.Error, Tags: s.Tags, Since: s.Since}, err
 }
@@ -186,6 +189,7 @@ func (s *Server) idsOf(ctx context.Context, to recipients) (ids []string, err er
 
 func (s *Server) commandTask(ctx context.Context, in *commandInput) (*ok[view.CommandResult], error) {
 	note(ctx, slog.String("task", in.ID), slog.String("message", in.Sent.Message))
+	noteSleep(ctx, in.Sent.Until, in.Sent.For)
 	notePatch(ctx, in.Sent.Patch)
 	sent, errs, err := s.apply(ctx, in.Sent, []string{in.ID})
 	if err != nil {
@@ -197,6 +201,7 @@ func (s *Server) commandTask(ctx context.Context, in *commandInput) (*ok[view.Co
 func (s *Server) commandTasks(ctx context.Context, in *commandsInput) (*ok[[]view.CommandResult], error) {
 	note(ctx, slog.String("message", in.Sent.Message), slog.String("selection", in.Sent.Selection.String()),
 		slog.Bool("dependents", in.Sent.Dependents), slog.Bool("unblock", in.Sent.Unblock))
+	noteSleep(ctx, in.Sent.Until, in.Sent.For)
 	notePatch(ctx, in.Sent.Patch)
 	ids, err := s.idsOf(ctx, recipients{in.Sent.Message, in.Sent.IDs, in.Sent.Selection})
 	if err != nil {
@@ -214,6 +219,16 @@ func (s *Server) commandTasks(ctx context.Context, in *commandsInput) (*ok[[]vie
 		return nil, failed[0]
 	}
 	return &ok[[]view.CommandResult]{sent}, nil
+}
+
+// noteSleep notes for how long tasks are to sleep.
+func noteSleep(ctx context.Context, until *time.Time, length string) {
+	if until != nil {
+		note(ctx, slog.String("until", until.Format(time.RFC3339)))
+	}
+	if length != "" {
+		note(ctx, slog.String("for", length))
+	}
 }
 
 // apply sends a command, and waits as long as it asks for. It returns an error for each

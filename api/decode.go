@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/internal/stored"
 )
 
 // sentField is the field of an input that has the body. Of one that is named Body, as huma has it, huma
@@ -110,16 +111,27 @@ func (d *decoder) check(from *json.Decoder, of *huma.Schema) error {
 
 // value decodes the next value.
 func (d *decoder) value(from *json.Decoder, into reflect.Value) error {
-	if err := view.DecodingError(from.Decode(into.Addr().Interface())); err != nil {
-		path := d.path.String()
-		return problem(http.StatusUnprocessableEntity, "invalid", "%s: %v", path, err).about(path, "", err.Error())
+	var raw json.RawMessage
+	if err := from.Decode(&raw); err != nil {
+		return malformed(d.path.String(), err)
+	}
+	if err := stored.Decode(raw, into.Addr().Interface()); err != nil {
+		return misfit(d.path.String(), err)
 	}
 	return nil
 }
 
-// malformed is the problem of a value that is no JSON, or a number that is none of a computer.
+// misfit is the problem of a value that does not fit, or is not known, in a field.
+func misfit(field string, err error) *Problem {
+	fault, ok := errors.AsType[*stored.Fault](err)
+	if !ok {
+		return problem(http.StatusUnprocessableEntity, "invalid", "%s: %v", field, err).about(field, "", err.Error())
+	}
+	return problem(http.StatusUnprocessableEntity, "invalid", "%s: %v", field, fault).about(within(field, fault.Path), "", fault.What)
+}
+
+// malformed is the problem of a value that is no JSON.
 func malformed(path string, err error) *Problem {
-	err = view.DecodingError(err)
 	return problem(http.StatusBadRequest, "malformed", "%s: %v", path, err).about(path, "", err.Error())
 }
 

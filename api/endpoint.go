@@ -39,6 +39,7 @@ type endpoint struct {
 	hasBody bool
 	body    reflect.Type // that it is decoded into
 	schema  *huma.Schema // of the body
+	single  []string     // the parameters of the query that have one value
 }
 
 // changes reports whether it changes anything.
@@ -135,6 +136,11 @@ func add[I, O any](s *Server, e endpoint, handle func(context.Context, *I) (*O, 
 		}
 		return output, nil
 	})
+	for _, p := range s.operation(&e).Parameters {
+		if p.In == "query" && p.Schema.Type != huma.TypeArray {
+			e.single = append(e.single, p.Name)
+		}
+	}
 	if e.hasBody {
 		s.describeBody(&e, reflect.TypeFor[I]().Name())
 	}

@@ -44,9 +44,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// leaves.
 		_ = control.SetReadDeadline(began.Add(s.config.Limits.BodyTimeout))
 	}
+	refuse := func(p *Problem) {
+		t.code = p.Code
+		p.refuse(answer, r)
+	}
 	if p := s.checkHost(r); p != nil {
 		e, _ = s.find(r) // for the audit log
-		p.refuse(answer, r)
+		refuse(p)
 		return
 	}
 	if s.servePage(answer, r) {
@@ -60,35 +64,40 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if p.Status == http.StatusMethodNotAllowed {
 			w.Header().Set("Allow", strings.Join(s.allowed(r), ", "))
 		}
-		p.refuse(answer, r)
+		refuse(p)
 		return
 	}
 	ctx := windlass.WithCaller(context.WithValue(r.Context(), requestStateKey{}, t), t.caller.Name)
 	if e.works() {
 		if p := s.budget.enter(t.caller); p != nil {
-			p.refuse(answer, r)
+			refuse(p)
 			return
 		}
 		defer s.budget.leave(t.caller)
 		defer t.release()
 	}
-	if !e.Stream {
-		wait := s.config.Limits.RequestTimeout
-		if e.Waits {
-			wait += s.config.Limits.WaitMax
-			_ = control.SetWriteDeadline(began.Add(wait + s.config.Limits.WriteTimeout))
-		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, wait)
-		defer cancel()
-	}
+	ctx, cancel := e.limitTime(ctx, s.config.Limits, control, began)
+	defer cancel()
 	if e.hasBody && r.ContentLength != 0 {
 		if p := s.readBody(ctx, r, e, t); p != nil {
-			p.refuse(answer, r)
+			refuse(p)
 			return
 		}
 	}
 	s.mux.ServeHTTP(answer, r.WithContext(ctx))
+}
+
+// limitTime ends a request that is no stream once it has taken as long as it may.
+func (e *endpoint) limitTime(ctx context.Context, limits Limits, control *http.ResponseController, began time.Time) (context.Context, context.CancelFunc) {
+	if e.Stream {
+		return ctx, func() {}
+	}
+	wait := limits.RequestTimeout
+	if e.Waits {
+		wait += limits.WaitMax
+		_ = control.SetWriteDeadline(began.Add(wait + limits.WriteTimeout))
+	}
+	return context.WithTimeout(ctx, wait)
 }
 
 // answer remembers the status, for the audit log.
@@ -230,7 +239,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, e *endpoint) (Cal
 	case s.config.ReadOnly && e.changes():
 		return caller, problem(http.StatusForbidden, "read_only", "this server changes nothing")
 	}
-	if p := checkQuery(r); p != nil {
+	if p := checkQuery(r, e.single); p != nil {
 		return caller, p
 	}
 	return caller, s.checkBody(r, e)
@@ -320,8 +329,9 @@ func (s *Server) limit(key string) *Problem {
 
 // checkQuery refuses a query that cannot be parsed in full: a filter must not be dropped
 // and select everything. Nor may one be empty, as the variable of a script can be; to huma
-// that is none. The parameters that were there before are taken as ever.
-func checkQuery(r *http.Request) *Problem {
+// that is none. The parameters that were there before are taken as ever, but one that has a single value,
+// which huma takes from the first.
+func checkQuery(r *http.Request, single []string) *Problem {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return problem(http.StatusUnprocessableEntity, "invalid", "the query cannot be read: %v", err).
@@ -330,6 +340,11 @@ func checkQuery(r *http.Request) *Problem {
 	for _, name := range []string{"tag", "since"} {
 		if slices.Contains(query[name], "") {
 			return problem(http.StatusUnprocessableEntity, "invalid", "%s: must not be empty", name).about(name, "", "must not be empty")
+		}
+	}
+	for _, name := range single {
+		if values := query[name]; len(values) > 1 {
+			return problem(http.StatusUnprocessableEntity, "invalid", "%s: must be given once", name).about(name, shown(values[1]), "must be given once")
 		}
 	}
 	return nil
@@ -345,11 +360,18 @@ func (s *Server) checkBody(r *http.Request, e *endpoint) *Problem {
 	if r.ContentLength == 0 || !e.hasBody {
 		return nil
 	}
-	given := r.Header.Get("Content-Type")
-	if media, _, err := mime.ParseMediaType(given); err != nil || !slices.Contains(e.bodyTypes(), media) {
-		types := strings.Join(e.bodyTypes(), " or ")
-		return problem(http.StatusUnsupportedMediaType, "media_type", "the body must be %s", types).
-			about("Content-Type", shown(given), "must be "+types)
+	unsupported := func(header, must string) *Problem {
+		return problem(http.StatusUnsupportedMediaType, "media_type", "the body must be %s", must).
+			about(header, shown(r.Header.Get(header)), "must be "+must)
+	}
+	media, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch charset, encoding := parameters["charset"], r.Header.Get("Content-Encoding"); {
+	case err != nil || !slices.Contains(e.bodyTypes(), media):
+		return unsupported("Content-Type", strings.Join(e.bodyTypes(), " or "))
+	case charset != "" && !strings.EqualFold(charset, "utf-8"):
+		return unsupported("Content-Type", media+" in UTF-8")
+	case encoding != "" && !strings.EqualFold(encoding, "identity"):
+		return unsupported("Content-Encoding", "as it is, without an encoding")
 	}
 	return nil
 }

@@ -69,7 +69,8 @@ func (s *Server) registerJobs() {
 	add(s, endpoint{ID: "queueJobs", Method: http.MethodPost, Path: "/v1/tree/batches", Tag: tag, Role: RoleOperate,
 		Summary: "Queue many jobs",
 		Description: fmt.Sprintf("At most %d. All are checked before any is queued; the answer counts the results. A job that looks for others finds those "+
-			"before it; the order of the others does not matter. What waits for a refused job is refused.", BatchMax),
+			"before it; the order of the others does not matter. What waits for a refused job is refused. All together make at most as many jobs: "+
+			"what would make more fails, and what was queued before it stays.", BatchMax),
 	}, s.queueJobs)
 	add(s, endpoint{ID: "clearTree", Whole: true, Method: http.MethodPost, Path: "/v1/tree/clear", Tag: tag, Role: RoleAdmin,
 		Summary:     "Remove all jobs of the tree, with their history and results",
@@ -173,14 +174,26 @@ func (s *Server) queueJob(ctx context.Context, in *queueInput) (*ok[[]tree.Queue
 	return answerWith(append([]tree.Queued{}, queued...), err)
 }
 
+// placeOf says for the audit record where a job is queued.
+func placeOf(j view.QueueJob) string {
+	place := j.Name + "_" + j.Type
+	switch {
+	case j.Under != nil:
+		return fmt.Sprintf("{%s_%s}/%s", j.Under.Name, j.Under.Type, place)
+	case j.Parent != "":
+		return j.Parent + "/" + place
+	}
+	return place
+}
+
 type queueManyInput struct{ Sent []view.QueueJob }
 
 func (s *Server) queueJobs(ctx context.Context, in *queueManyInput) (*ok[view.Queued], error) {
-	names := make([]string, len(in.Sent))
-	for i, line := range in.Sent {
-		names[i] = line.Name
+	var first []string
+	for _, line := range in.Sent[:min(len(in.Sent), firstMax)] {
+		first = append(first, placeOf(line))
 	}
-	note(ctx, slog.Int("jobs", len(names)), slog.String("first", firstOf(names)))
+	note(ctx, slog.Int("jobs", len(in.Sent)), slog.String("first", firstOf(first)))
 	if n := len(in.Sent); n > BatchMax {
 		return nil, badInput("body", fmt.Sprintf("%d jobs", n), fmt.Sprintf("must be at most %d", BatchMax))
 	}

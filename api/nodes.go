@@ -105,6 +105,9 @@ func (s *Server) commandNode(ctx context.Context, in *nodeCommandInput) (*ok[nod
 	if in.Sent.Task != "" {
 		note(ctx, slog.String("task", in.Sent.Task))
 	}
+	if in.Sent.PerSecond != 0 || in.Sent.Within != "" {
+		note(ctx, slog.Int("per_second", in.Sent.PerSecond), slog.String("within", in.Sent.Within))
+	}
 	c, err := in.Sent.command()
 	result := view.ResultDone
 	switch {
@@ -123,8 +126,10 @@ func (o nodeCommand) command() (windlass.Command, error) {
 	c := windlass.Command{Command: nodeCommands[o.Command]}
 	parameters := map[string]any{}
 	switch drains, stops := o.Command == "drain", o.Command == "stop-task"; {
-	case !drains && (o.PerSecond != 0 || o.Within != ""):
-		return c, badInput("within", o.Command, "per_second and within go with drain alone")
+	case !drains && o.PerSecond != 0:
+		return c, badInput("per_second", o.PerSecond, "goes with drain alone")
+	case !drains && o.Within != "":
+		return c, badInput("within", o.Within, "goes with drain alone")
 	case o.PerSecond != 0 && o.Within != "":
 		return c, badInput("within", o.Within, "per_second and within exclude each other")
 	case o.Reason != "" && o.Command != "cordon":

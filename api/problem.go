@@ -197,8 +197,9 @@ func problemOf(err error) *Problem {
 
 // asProblem turns huma's own errors into problems. It is a transformer because huma's hook
 // for errors is a variable of the whole process, which may have other users of huma.
-func asProblem(_ huma.Context, status string, body any) (any, error) {
-	if _, done := body.(*Problem); done {
+func asProblem(ctx huma.Context, status string, body any) (any, error) {
+	if p, done := body.(*Problem); done {
+		stateOf(ctx.Context()).code = p.Code
 		return body, nil
 	}
 	failed, ok := body.(huma.StatusError)
@@ -209,6 +210,7 @@ func asProblem(_ huma.Context, status string, body any) (any, error) {
 	if failed.GetStatus() == http.StatusUnprocessableEntity {
 		code = "invalid"
 	}
+	stateOf(ctx.Context()).code = code
 	p := problem(failed.GetStatus(), code, "%s", failed.Error())
 	model, ok := errors.AsType[*huma.ErrorModel](failed)
 	if !ok {
@@ -216,6 +218,9 @@ func asProblem(_ huma.Context, status string, body any) (any, error) {
 	}
 	for _, detail := range model.Errors {
 		if detail != nil {
+			if strings.HasPrefix(detail.Message, "invalid date/time") { // it goes on with the layout of Go
+				detail.Message = "must be a time such as 2026-01-02T15:04:05Z"
+			}
 			p.add(Mistake{Field: detail.Location, Value: shown(detail.Value), Limit: detail.Message})
 		}
 	}

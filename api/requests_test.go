@@ -104,6 +104,10 @@ func TestPatch_IsAcceptedByItsOwnMediaType(t *testing.T) {
 		}
 	}
 	b.want(415, "media_type", request("POST", "/v1/tasks", `{"id":"b"}`, header("Content-Type", "application/merge-patch+json")))
+	// What the bytes of a body mean, it does not say twice.
+	b.want(415, "media_type", request("POST", "/v1/tasks", `{"id":"b"}`, header("Content-Type", "application/json; charset=latin1")))
+	b.want(415, "media_type", request("POST", "/v1/tasks", `{"id":"b"}`, header("Content-Encoding", "gzip")))
+	b.want(201, "", request("POST", "/v1/tasks", `{"id":"b"}`, header("Content-Type", `application/json; charset="UTF-8"`), header("Content-Encoding", "identity")))
 	if w := b.want(200, "", request("GET", "/openapi.json", "")); strings.Count(w.Body.String(), `"application/merge-patch+json"`) != 1 {
 		t.Error("the document does not name it for one operation")
 	}

@@ -360,7 +360,7 @@ func notePatch(ctx context.Context, patch map[string]json.RawMessage) {
 func (s *Server) patching(field string, patch map[string]json.RawMessage) func(*windlass.Submission) error {
 	return func(t *windlass.Submission) error {
 		if err := view.Patch(t, patch); err != nil {
-			return badInput(field, "", err.Error())
+			return misfit(field, err)
 		}
 		return s.check(*t)
 	}

@@ -16,13 +16,16 @@ import (
 // Bounds limit what a value may hold; zero is no limit.
 type Bounds struct {
 	// Values is how many values there are in all, Items how many of them are in one list
-	// that is decoded into a slice.
-	Values, Items int
+	// that is decoded into a slice, and Members in one object that is decoded into a map.
+	Values, Items, Members int
 	// Depth is how deep lists and objects are within each other.
 	Depth int
 	// Text is how many bytes a text has for a type that reads itself, such as a time: its error may have
 	// the whole text.
 	Text int
+	// Float64 refuses numbers beyond those of 64 bits, and Surrogates halves of a character in a text
+	// (RFC 8259, section 8.2): the decoder fails at the ones without a place, and replaces the others.
+	Float64, Surrogates bool
 }
 
 // Fault is what is wrong with a value, and where.
@@ -74,7 +77,12 @@ type scanner struct {
 	rest   []byte
 	most   Bounds
 	values int
+	// half is true once a text had half of a character.
+	half bool
 }
+
+// halved is what is wrong with a text that has half of a character.
+const halved = "has half of a character, an escape of a UTF-16 surrogate alone"
 
 // blank skips white space and returns the byte after it, 0 at the end.
 func (s *scanner) blank() byte {
@@ -112,11 +120,17 @@ func (s *scanner) value(t reflect.Type, depth int) (fault *Fault, ok bool) {
 		if s.most.Text > 0 && len(text) > s.most.Text && readsItself(t) {
 			return &Fault{What: fmt.Sprintf("is longer than %d bytes", s.most.Text)}, false
 		}
+		if s.half {
+			return &Fault{What: halved}, false
+		}
 		return nil, ok
 	}
 	end := bytes.IndexAny(s.rest, ",]} \t\r\n") // of a number, or a word
 	if end < 0 {
 		end = len(s.rest)
+	}
+	if s.most.Float64 && isTooBig(s.rest[:end]) {
+		return &Fault{What: tooBig}, false
 	}
 	s.rest = s.rest[end:]
 	return nil, end > 0
@@ -127,7 +141,9 @@ func (s *scanner) text() (escaped []byte, ok bool) {
 	for i := 1; i < len(s.rest); i++ {
 		switch s.rest[i] {
 		case '\\':
-			i++
+			length, half := escapeOf(s.rest[i:])
+			i += length - 1
+			s.half = s.half || half && s.most.Surrogates
 		case '"':
 			escaped, s.rest = s.rest[1:i], s.rest[i+1:]
 			return escaped, true
@@ -168,13 +184,20 @@ func (s *scanner) object(t reflect.Type, depth int) (fault *Fault, ok bool) {
 		s.rest = s.rest[1:]
 		return nil, true
 	}
-	for {
+	isMap := t != nil && t.Kind() == reflect.Map
+	for i := 0; ; i++ {
+		if isMap && s.most.Members > 0 && i >= s.most.Members {
+			return &Fault{What: fmt.Sprintf("has more than %d members", s.most.Members)}, false
+		}
 		name, ok := s.name()
 		if !ok {
 			return nil, false
 		}
 		below, what := typeOf(t, name)
-		if names.has(name) {
+		switch {
+		case s.half:
+			what = halved
+		case names.has(name):
 			what = Twice
 		}
 		if what != "" {

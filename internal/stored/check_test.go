@@ -18,11 +18,12 @@ type inner struct {
 
 type outer struct {
 	inner
-	ID     string          `json:"id"`
-	Retry  *inner          `json:"retry"`
-	Props  json.RawMessage `json:"props"`
-	List   []inner         `json:"list"`
-	Hidden inner           `json:"-"`
+	ID     string           `json:"id"`
+	Retry  *inner           `json:"retry"`
+	Props  json.RawMessage  `json:"props"`
+	List   []inner          `json:"list"`
+	Map    map[string]inner `json:"map"`
+	Hidden inner            `json:"-"`
 }
 
 func TestCheck_NamesWhatIsThereTwiceOrNotKnown(t *testing.T) {
@@ -70,12 +71,14 @@ func said(f *Fault) string {
 }
 
 func TestCheck_CountsWhatADecoderWouldMake(t *testing.T) {
-	most := Bounds{Values: 10, Items: 3, Depth: 4, Text: 5}
+	most := Bounds{Values: 10, Items: 3, Members: 2, Depth: 4, Text: 5}
 	for value, want := range map[string]string{
 		`[1,2,3,4,5,6,7,8,9]`:              "",
 		`[1,2,3,4,5,6,7,8,9,10]`:           `the field "[9]" is the one after 10 values, and there may be no more`,
 		`{"props":[1,2,3,4,5]}`:            "",
 		`{"list":[{},{},{}]}`:              "",
+		`{"map":{"a":{},"b":{}}}`:          "",
+		`{"map":{"a":{},"b":{},"c":{}}}`:   `the field "map" has more than 2 members`,
 		`{"list":[{},{},{},{}]}`:           `the field "list" has more than 3 items`,
 		`{"props":[[[1]]]}`:                "",
 		`{"until":"12345"}`:                "",

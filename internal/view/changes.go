@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -62,6 +63,10 @@ func Settings() []string {
 	return names
 }
 
+// patchBytesMax limits a merge patch: it may replace all needs and properties that a task can have, and name
+// those that it removes.
+const patchBytesMax = 2 * windlass.InputBytesMax
+
 // Patch changes the type, the properties and the settings of a task by a merge patch, as
 // in RFC 7396: null removes a value, and of two objects the fields are merged.
 func Patch(s *windlass.Submission, patch map[string]json.RawMessage) error {
@@ -69,6 +74,9 @@ func Patch(s *windlass.Submission, patch map[string]json.RawMessage) error {
 	whole, err := stored.Marshal(patch)
 	if err != nil {
 		return err
+	}
+	if n := len(whole); n > patchBytesMax {
+		return &stored.Fault{What: fmt.Sprintf("has %d bytes, and may have %d", n, patchBytesMax)}
 	}
 	// What is merged lacks the fields that the patch removes, and has only one of two.
 	if fault := stored.Check(whole, line, stored.Bounds{}); fault != nil {
@@ -87,7 +95,7 @@ func Patch(s *windlass.Submission, patch map[string]json.RawMessage) error {
 	if fault := stored.Check(merged, line, stored.Bounds{}); fault != nil {
 		return fault
 	}
-	switch err := DecodingError(json.Unmarshal(merged, &line)); {
+	switch err := stored.Decode(merged, &line); {
 	case err != nil:
 		return err
 	case line.ID != "" || line.Rerun:

@@ -76,13 +76,15 @@ func setNode(n *windlass.NodeInfo, settings string) (err error) {
 		case !ok:
 			return fmt.Errorf("%q must be like key=value", setting)
 		case key == "weight":
-			n.Weight, err = strconv.Atoi(value)
+			n.Weight, err = wholeNumber(value)
 		case key == "capacity":
-			n.Capacity, err = strconv.Atoi(value)
+			n.Capacity, err = wholeNumber(value)
 		case key == "zone":
 			n.Zone = value
 		case key == "frozen":
-			n.Frozen, err = strconv.ParseBool(value)
+			if n.Frozen, err = strconv.ParseBool(value); err != nil {
+				err = fmt.Errorf("%q must be true or false", value)
+			}
 		case isLabel:
 			n.Labels = maps.Clone(n.Labels)
 			if n.Labels == nil {
@@ -97,4 +99,12 @@ func setNode(n *windlass.NodeInfo, settings string) (err error) {
 		}
 	}
 	return nil
+}
+
+func wholeNumber(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		err = fmt.Errorf("%q must be a whole number", text)
+	}
+	return n, err
 }

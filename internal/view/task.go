@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -49,15 +50,31 @@ func TagFilter(field string, texts []string) (map[string]string, error) {
 	tags := make(map[string]string, len(texts))
 	for _, text := range texts {
 		key, value, _ := strings.Cut(text, "=")
-		if key == "" {
-			return nil, &windlass.BadInputError{Field: field, Value: text, Limit: "must be like key=value, or a key alone"}
-		}
 		if _, twice := tags[key]; twice {
 			return nil, &windlass.BadInputError{Field: field, Value: text, Limit: "a key must be given once, as a task has one value of each"}
 		}
 		tags[key] = value
 	}
-	return tags, nil
+	return tags, CheckTagFilter(field, tags)
+}
+
+// CheckTagFilter refuses tags that no task can have all: a list looks for each in every task.
+func CheckTagFilter(field string, tags map[string]string) error {
+	bad := func(value, limit string) error {
+		return &windlass.BadInputError{Field: field, Value: value, Limit: limit}
+	}
+	if n := len(tags); n > windlass.TagsMax {
+		return bad(fmt.Sprintf("%d tags", n), fmt.Sprintf("must be at most %d, as many as a task has", windlass.TagsMax))
+	}
+	for key, value := range tags {
+		switch {
+		case key == "":
+			return bad("="+value, "must be like key=value, or a key alone")
+		case len(key) > windlass.TagKeyBytesMax || len(value) > windlass.TagValueBytesMax:
+			return bad(key+"="+value, fmt.Sprintf("a key has at most %d bytes, and its value %d", windlass.TagKeyBytesMax, windlass.TagValueBytesMax))
+		}
+	}
+	return nil
 }
 
 // ParseTags reads the tags of a task, each as key=value.

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/windlass-go/windlass/internal/stored"
-	"github.com/windlass-go/windlass/internal/view"
 )
 
 // Limits of a file of JSON objects.
@@ -141,7 +140,7 @@ func (r *objectReader) next() (object json.RawMessage, line int, err error) {
 	}
 	if err != nil {
 		blanks, _ := r.ahead()
-		return nil, r.lineAt(r.InputOffset() + blanks), view.DecodingError(err)
+		return nil, r.lineAt(r.InputOffset() + blanks), err
 	}
 	line = r.lineAt(r.InputOffset() - int64(len(object)))
 	if len(object) > objectBytesMax {
@@ -159,5 +158,5 @@ func decodeStrictly(object []byte, v any) error {
 	if fault := stored.Check(object, v, stored.Bounds{}); fault != nil {
 		return fault
 	}
-	return view.DecodingError(json.Unmarshal(object, v))
+	return stored.Decode(object, v)
 }

@@ -59,7 +59,7 @@ func TestDecodeStrictly_RefusesWhatTheDecoderWouldOverlook(t *testing.T) {
 		`{"id":"a","props":{"l":[{"x":1,"x":2}]}}`: `the field "props.l[0].x" is there twice`, `{"retry":{"min":"1s","Min":"2s"}}`: `the field "retry.Min" is not known; it is written "min"`,
 		`{"tags":{"x":"1","x":"2"}}`: `the field "tags.x" is there twice`, `{"id":"a","id":"a"}`: `the field "id" is there twice`,
 		`{"id":"a","props":{"id":1},"ID":"b"}`: `the field "ID" is not known; it is written "id"`, `{"id":"a","bogus":1}`: `the field "bogus" is not known`,
-		"{\"id\":\"\xff\"}": "not valid UTF-8", `["a"]`: "cannot unmarshal array", `{"id":`: "unexpected end of JSON input",
+		"{\"id\":\"\xff\"}": "not valid UTF-8", `["a"]`: "must be an object, not array", `{"id":`: "unexpected end of JSON input",
 	} {
 		err := decodeStrictly([]byte(object), &line{})
 		if text := fmt.Sprint(err); (err == nil) != (want == "") || !strings.Contains(text, want) && want != "" {

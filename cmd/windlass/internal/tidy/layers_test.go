@@ -16,7 +16,7 @@ import (
 var layers = map[string][]string{
 	// Vocabulary and the pure parts.
 	"broker": {}, "statemachine": {"internal/stored"}, "placement": {"internal/heap"}, "internal/heap": {},
-	"internal/shorten": {}, "internal/changes": {}, "internal/keys": {"internal/shorten"}, "internal/depend": {"internal/shorten"}, "internal/clock": {}, "cmd/windlass/internal/cgroup": {}, "internal/runner": {}, "internal/stored": {}, "internal/pause": {}, "internal/meter": {}, "internal/sessionkey": {"broker"},
+	"internal/shorten": {}, "internal/changes": {}, "internal/keys": {"internal/shorten"}, "internal/depend": {"internal/shorten"}, "internal/clock": {}, "cmd/windlass/internal/cgroup": {}, "internal/runner": {}, "internal/stored": {"internal/shorten"}, "internal/pause": {}, "internal/meter": {}, "internal/sessionkey": {"broker"},
 	// Adapters, which do not know each other.
 	"broker/brokertest":                        {"broker"},
 	"broker/memory":                            {"broker"},
