@@ -47,7 +47,7 @@ func NewClient(b broker.Broker, namespace string, options ...ClientOption) (*Cli
 	}
 	space, err := keys.New(namespace)
 	if err != nil {
-		return nil, badName(err)
+		return nil, err
 	}
 	c := &Client{broker: b, space: space}
 	for _, option := range options {

@@ -125,7 +125,7 @@ func drainParameters(raw json.RawMessage) (perSecond int, within time.Duration, 
 // they were sent. It returns ErrNotFound if the node is not there.
 func (c *Client) Send(ctx context.Context, node string, command Command) error {
 	if err := keys.CheckNodeName(node); err != nil {
-		return badName(err)
+		return err
 	}
 	if err := checkCommand(command); err != nil {
 		return err

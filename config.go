@@ -133,7 +133,7 @@ func (c Config) withDefaults() (Config, keys.Space, error) {
 	}
 	space, err := keys.New(cmp.Or(c.Namespace, NamespaceDefault))
 	if err != nil {
-		wrong = append(wrong, badName(err))
+		wrong = append(wrong, err)
 	}
 	c.Namespace = space.Root()
 	if c.Name == "" {
@@ -143,7 +143,7 @@ func (c Config) withDefaults() (Config, keys.Space, error) {
 	}
 	// It is a candidate in elections under its name.
 	if err := cmp.Or(keys.CheckNodeName(c.Name), keys.CheckCandidateName(c.Name)); err != nil {
-		wrong = append(wrong, badName(err))
+		wrong = append(wrong, err)
 	}
 	if err := session.CheckTTL(c.SessionTTL); err != nil {
 		wrong = append(wrong, badInput("session TTL", c.SessionTTL, fmt.Sprintf("must be from %v to %v", session.TTLMin, session.TTLMax)))

@@ -73,7 +73,7 @@ func (c *Client) Uncordon(ctx context.Context, node string) error {
 // changeCordon writes or deletes a cordon.
 func (c *Client) changeCordon(ctx context.Context, what, node string, op broker.Op) (there bool, err error) {
 	if err := keys.CheckNodeName(node); err != nil {
-		return false, badName(err)
+		return false, err
 	}
 	info, err := c.change(ctx, op, c.space.NodeCordonAttempt(node), c.space.NodeInfo(node))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // keeps it: Delete does not look for that. Delete returns ErrNotFound if no such task is live.
 func (c *Client) Delete(ctx context.Context, id string) error {
 	if err := keys.CheckTaskID(id); err != nil {
-		return badName(err)
+		return err
 	}
 	if err := c.checkLayout(ctx); err != nil {
 		return fmt.Errorf("delete task %q: %w", id, err)

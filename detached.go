@@ -91,7 +91,7 @@ func (c *Client) checkDetached(ctx context.Context, taskType, owner string, leas
 		}
 	}
 	if err := keys.CheckNodeName(owner); err != nil {
-		return badName(err)
+		return err
 	}
 	if err := session.CheckTTL(lease); err != nil {
 		return badInput("lease", lease, fmt.Sprintf("must be from %v to %v", session.TTLMin, session.TTLMax))
@@ -333,7 +333,7 @@ const release = "release"
 // endDetached finds a claim, ends it with end, and ends its session.
 func (c *Client) endDetached(ctx context.Context, what, id string, token int64, end func(*detachedClaim) error) error {
 	if err := keys.CheckTaskID(id); err != nil {
-		return badName(err)
+		return err
 	}
 	err := c.checkLayout(ctx)
 	var d *detachedClaim

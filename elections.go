@@ -14,7 +14,7 @@ import (
 // Election makes this node a candidate in an election, under its own name and on its
 // own session: its leadership ends when its claims do. The caller must start the
 // election, and it stops for good when Run ends. Draining and freezing affect tasks
-// only; a node resigns by Election.Resign. The errors are *election.ConfigError and
+// only; a node resigns by Election.Resign. The errors are *BadInputError and
 // election.ErrTwice.
 func (n *Node) Election(name string, events election.Events) (*election.Election, error) {
 	return n.member.Election(name, events)

@@ -5,9 +5,8 @@ import (
 	"fmt"
 
 	"github.com/windlass-go/windlass/coordinator"
-	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/invalid"
 	"github.com/windlass-go/windlass/internal/layout"
-	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -117,28 +116,12 @@ func (e *NotFoundError) Error() string {
 // Is reports whether target is ErrNotFound.
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
-// BadInputError describes an invalid input. Nothing was changed.
-type BadInputError struct {
-	// Field names the input, Value is its value, and Limit says what is allowed.
-	Field, Value, Limit string
-}
-
-// Error implements error. It shortens a long value to its beginning.
-func (e *BadInputError) Error() string {
-	return fmt.Sprintf("%s %q: %s", e.Field, shorten.To(e.Value, 80), e.Limit)
-}
+// BadInputError reports an invalid input: Field names it, Value is its value, and Limit says what is allowed. It
+// is the error for that of all packages of the library.
+type BadInputError = invalid.Input
 
 func badInput(field string, value any, limit string) error {
 	return &BadInputError{Field: field, Value: fmt.Sprint(value), Limit: limit}
-}
-
-// badName converts a keys.NameError to a BadInputError.
-func badName(err error) error {
-	var e *keys.NameError
-	if errors.As(err, &e) {
-		return &BadInputError{Field: e.Field, Value: e.Value, Limit: e.Limit}
-	}
-	return err
 }
 
 // permanentError marks an error that no retry would cure.

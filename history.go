@@ -17,7 +17,7 @@ import (
 // claimed. Entries that a node had not written when it died are missing.
 func (c *Client) History(ctx context.Context, id string) (statemachine.History, error) {
 	if err := keys.CheckTaskID(id); err != nil {
-		return statemachine.History{}, badName(err)
+		return statemachine.History{}, err
 	}
 	kv, err := c.broker.Get(ctx, c.space.History(id))
 	if errors.Is(err, broker.ErrNotFound) {
@@ -42,7 +42,7 @@ func (c *Client) Interruptions(ctx context.Context, ids ...string) (map[string]i
 		txns := make([]broker.Txn, len(part))
 		for i, id := range part {
 			if err := keys.CheckTaskID(id); err != nil {
-				return nil, badName(err)
+				return nil, err
 			}
 			txns[i] = broker.Txn{Then: []broker.Op{broker.Read(c.space.History(id))}}
 		}

@@ -40,7 +40,7 @@ func (s Submission) validateJob() error {
 		return nil
 	}
 	if err := keys.CheckJobID(s.ID); err != nil {
-		return badName(err)
+		return err
 	}
 	last := s.ID[strings.LastIndex(s.ID, keys.JobSeparator)+1:]
 	if _, jobType, _ := keys.ParseJobSegment(last); jobType != s.Spec.Type {

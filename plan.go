@@ -115,7 +115,7 @@ func groupSpreads(p *placement.Plan) []GroupSpread {
 // checkPlanned refuses a node that NewNode would refuse.
 func checkPlanned(n NodeInfo) error {
 	if err := keys.CheckNodeName(n.Name); err != nil {
-		return badName(err)
+		return err
 	}
 	return Config{Capacity: n.Capacity, Weight: n.Weight, Labels: n.Labels}.checkPlacement()
 }

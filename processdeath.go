@@ -19,7 +19,7 @@ import (
 // means that the record may be missing; it is tried again in the background.
 func (n *Node) RecordDeath(ctx context.Context, process string, tasks []string) error {
 	if err := keys.CheckProcess(process); err != nil {
-		return badName(err)
+		return err
 	}
 	n.mu.Lock()
 	var in *incarnation

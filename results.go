@@ -91,7 +91,7 @@ func readResults(ctx context.Context, b broker.Broker, space keys.Space, ids []s
 	for _, id := range ids {
 		if job, all := depend.Tree(id); all {
 			if err := keys.CheckJobID(job); err != nil {
-				return nil, badName(err)
+				return nil, err
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func readResults(ctx context.Context, b broker.Broker, space keys.Space, ids []s
 	found, missing, err := results.Read(ctx, b, space, ids)
 	switch {
 	case err != nil:
-		return nil, badName(err)
+		return nil, err
 	case len(missing) > 0:
 		return found, fmt.Errorf("results: %w", &NotFoundError{IDs: missing})
 	}

@@ -139,7 +139,7 @@ func (c *Client) readEnded(ctx context.Context, ids []string) ([]Submission, []e
 	var read []int
 	for i, id := range ids {
 		if err := keys.CheckTaskID(id); err != nil {
-			errs[i] = badName(err)
+			errs[i] = err
 			continue
 		}
 		txn := broker.Txn{Then: []broker.Op{broker.Read(c.space.State(id)), broker.Read(c.space.Task(id))}}

@@ -95,13 +95,9 @@ func (c *Client) SendTasks(ctx context.Context, commands []TaskCommand) ([]SentC
 
 func (t TaskCommand) validate() error {
 	if err := keys.CheckTaskID(t.ID); err != nil {
-		return badName(err)
+		return err
 	}
-	var wrong *statemachine.CommandError
-	if err := t.Command.Validate(); errors.As(err, &wrong) {
-		return badInput(wrong.Field, wrong.Value, wrong.Limit)
-	}
-	return nil
+	return t.Command.Validate()
 }
 
 func notSent(id string, s coordinator.Sent) error {

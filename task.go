@@ -163,7 +163,7 @@ type Submission struct {
 // in the store.
 func (s Submission) Validate() error {
 	if err := keys.CheckTaskID(s.ID); err != nil {
-		return badName(err)
+		return err
 	}
 	if depend.IsTree(s.ID) {
 		return badInput("task ID", s.ID, `must not end in "|*", which stands for all jobs below one`)
@@ -217,7 +217,7 @@ func (s Spec) validatePlacement() error {
 	}
 	if s.Node != "" {
 		if err := keys.CheckNodeName(s.Node); err != nil {
-			return badName(err)
+			return err
 		}
 	}
 	if len(s.Group) > TypeBytesMax {

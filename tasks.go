@@ -96,7 +96,7 @@ func (c *Client) eachTask(ctx context.Context, f Filter, take func(TaskInfo) boo
 // Task returns everything about one task, or ErrNotFound.
 func (c *Client) Task(ctx context.Context, id string) (TaskDetail, error) {
 	if err := keys.CheckTaskID(id); err != nil {
-		return TaskDetail{}, badName(err)
+		return TaskDetail{}, err
 	}
 	txn := broker.Txn{Then: []broker.Op{
 		broker.Read(c.space.Task(id)), broker.Read(c.space.Props(id)), broker.Read(c.space.Owner(id)),
@@ -194,7 +194,7 @@ func (c *Client) Wait(ctx context.Context, id string, statuses ...Status) (TaskD
 // is none.
 func (c *Client) Progress(ctx context.Context, id string) (json.RawMessage, error) {
 	if err := keys.CheckTaskID(id); err != nil {
-		return nil, badName(err)
+		return nil, err
 	}
 	kv, err := c.broker.Get(ctx, c.space.Progress(id))
 	return progressIn(id, kv, err)

@@ -117,7 +117,7 @@ func (c *Client) readSubmissions(ctx context.Context, ids []string) ([]Submissio
 	var read []int
 	for i, id := range ids {
 		if err := keys.CheckTaskID(id); err != nil {
-			errs[i] = badName(err)
+			errs[i] = err
 			continue
 		}
 		read = append(read, i)

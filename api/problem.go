@@ -180,9 +180,6 @@ func problemOf(err error) *Problem {
 	if input, ok := errors.AsType[*windlass.BadInputError](err); ok {
 		return problem(http.StatusUnprocessableEntity, "invalid", "%v", err).about(input.Field, shorten.To(input.Value, 80), input.Limit)
 	}
-	if config, ok := errors.AsType[*election.ConfigError](err); ok {
-		return problem(http.StatusUnprocessableEntity, "invalid", "%v", err).about(config.Field, "", config.Cause.Error())
-	}
 	for _, row := range statuses {
 		if errors.Is(err, row.err) {
 			p := problem(row.status, row.code, "%v", err)

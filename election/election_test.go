@@ -10,6 +10,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/memory"
+	"github.com/windlass-go/windlass/internal/invalid"
 	"github.com/windlass-go/windlass/internal/zksuite"
 )
 
@@ -18,15 +19,15 @@ func TestElection_L01_BlankNamesAreErrorsAndTheExpiryDefaultsToTenSeconds(t *tes
 	defer func() { _ = store.Close() }()
 	good := Config{Broker: store.Broker(), Namespace: "test", Candidate: "foo"}
 	for field, spoil := range map[string]func(*Config){
-		"Broker":    func(c *Config) { c.Broker = nil },
-		"Namespace": func(c *Config) { c.Namespace = " " },
-		"Candidate": func(c *Config) { c.Candidate = "" },
-		"TTL":       func(c *Config) { c.TTL = time.Second },
+		"Broker":         func(c *Config) { c.Broker = nil },
+		"namespace":      func(c *Config) { c.Namespace = " " },
+		"candidate name": func(c *Config) { c.Candidate = "" },
+		"TTL":            func(c *Config) { c.TTL = time.Second },
 	} {
 		config := good
 		spoil(&config)
 		_, err := New(config)
-		if wrong, ok := errors.AsType[*ConfigError](err); !ok || wrong.Field != field {
+		if wrong, ok := errors.AsType[*invalid.Input](err); !ok || wrong.Field != field {
 			t.Errorf("a bad %s: %v", field, err)
 		}
 	}

@@ -2,7 +2,6 @@ package election
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/windlass-go/windlass/internal/layout"
 	"github.com/windlass-go/windlass/session"
@@ -36,17 +35,3 @@ var (
 	// passed.
 	ErrAbandoned = errors.New("a function that led has not returned in time")
 )
-
-// ConfigError reports an invalid configuration or argument.
-type ConfigError struct {
-	// Field is the field of Config, or the argument.
-	Field string
-	// Cause says what is wrong with it and what is allowed.
-	Cause error
-}
-
-// Error implements error.
-func (e *ConfigError) Error() string { return fmt.Sprintf("election: %s: %v", e.Field, e.Cause) }
-
-// Unwrap returns the cause.
-func (e *ConfigError) Unwrap() error { return e.Cause }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/faulty"
+	"github.com/windlass-go/windlass/internal/invalid"
 )
 
 func TestElection_L07_StopLeavesNothingOfAJoinInFlight(t *testing.T) {
@@ -292,8 +293,8 @@ func TestLead_EndsWithItsFunctionItsContextOrTheElection(t *testing.T) {
 		if after := c.term(e); after.Token <= before.Token {
 			c.Error("the leadership was not given up")
 		}
-		var invalid *ConfigError
-		if err := e.Lead(c.Context(), nil); !errors.As(err, &invalid) || invalid.Field != "run" {
+		var wrong *invalid.Input
+		if err := e.Lead(c.Context(), nil); !errors.As(err, &wrong) || wrong.Field != "run" {
 			c.Errorf("without a function: %v", err)
 		}
 		c.wantLine("e")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/invalid"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/layout"
 	"github.com/windlass-go/windlass/internal/pause"
@@ -84,17 +85,17 @@ type Member struct {
 // New checks the configuration. It makes no call to the broker before Run.
 func New(config Config) (*Member, error) {
 	if config.Broker == nil {
-		return nil, &ConfigError{"Broker", errors.New("is required")}
+		return nil, &invalid.Input{Field: "Broker", Limit: "is required"}
 	}
 	space, err := keys.New(config.Namespace)
 	if err != nil {
-		return nil, &ConfigError{"Namespace", err}
+		return nil, err
 	}
 	if err := keys.CheckCandidateName(config.Candidate); err != nil {
-		return nil, &ConfigError{"Candidate", err}
+		return nil, err
 	}
-	if err := session.CheckTTL(config.TTL); err != nil {
-		return nil, &ConfigError{"TTL", err}
+	if session.CheckTTL(config.TTL) != nil {
+		return nil, &invalid.Input{Field: "TTL", Value: config.TTL.String(), Limit: fmt.Sprintf("must be between %v and %v", session.TTLMin, session.TTLMax)}
 	}
 	config.TTL = cmp.Or(config.TTL, TTLDefault)
 	return &Member{
@@ -110,14 +111,14 @@ func (m *Member) Candidate() string { return m.config.Candidate }
 // member has only one for each name, or it would compete with itself.
 func (m *Member) Election(name string, events Events) (*Election, error) {
 	if name == keys.RetentionElection {
-		return nil, &ConfigError{"name", fmt.Errorf("%q is the nodes' own", name)}
+		return nil, &invalid.Input{Field: "election name", Value: name, Limit: "is the nodes' own"}
 	}
 	return m.election(name, events)
 }
 
 func (m *Member) election(name string, events Events) (*Election, error) {
 	if err := keys.CheckElectionName(name); err != nil {
-		return nil, &ConfigError{"name", err}
+		return nil, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

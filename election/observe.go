@@ -160,7 +160,7 @@ type ElectionInfo struct {
 func List(ctx context.Context, b broker.Broker, namespace string) ([]ElectionInfo, error) {
 	space, err := keys.New(namespace)
 	if err != nil {
-		return nil, &ConfigError{"namespace", err}
+		return nil, err
 	}
 	all, _, err := broker.Collect(ctx, b, space.Elections())
 	if err != nil {
@@ -212,10 +212,10 @@ func RequestResign(ctx context.Context, b broker.Broker, namespace, election str
 func named(namespace, election string) (keys.Space, error) {
 	space, err := keys.New(namespace)
 	if err != nil {
-		return keys.Space{}, &ConfigError{"namespace", err}
+		return keys.Space{}, err
 	}
 	if err := keys.CheckElectionName(election); err != nil {
-		return keys.Space{}, &ConfigError{"election", err}
+		return keys.Space{}, err
 	}
 	return space, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/invalid"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -74,7 +75,7 @@ func (e *Election) Lead(ctx context.Context, run func(ctx context.Context, term 
 	e.mu.Unlock()
 	defer e.leave(ctx, cd)
 	if run == nil {
-		return &ConfigError{"run", errors.New("is required")}
+		return &invalid.Input{Field: "run", Limit: "is required"}
 	}
 	for {
 		t, err := e.enter(ctx, cd)

@@ -27,12 +27,12 @@ type LineChange struct {
 
 // Watch yields the elections that have candidates, by name, and then every change of a
 // queue, and of who in it is renewed, until ctx ends or the caller stops. It yields an error and
-// then retries, unless it is a ConfigError.
+// then retries, unless it is a *windlass.BadInputError.
 func Watch(ctx context.Context, b broker.Broker, namespace string) iter.Seq2[LineChange, error] {
 	return func(yield func(LineChange, error) bool) {
 		space, err := keys.New(namespace)
 		if err != nil {
-			yield(LineChange{}, &ConfigError{"namespace", err})
+			yield(LineChange{}, err)
 			return
 		}
 		w := lines{space: space, shown: map[string]ElectionInfo{}, yield: yield}
@@ -140,7 +140,7 @@ func (w *lines) show(info ElectionInfo) bool {
 
 // Observe follows who leads an election without being a candidate: it yields the
 // leader, and then every change, also of whether its session is renewed, until ctx ends. It yields
-// an error and then retries, unless it is a ConfigError; after errors it yields the leader again,
+// an error and then retries, unless it is a *windlass.BadInputError; after errors it yields the leader again,
 // changed or not.
 func Observe(ctx context.Context, b broker.Broker, namespace, election string) iter.Seq2[Leadership, error] {
 	return func(yield func(Leadership, error) bool) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/faulty"
+	"github.com/windlass-go/windlass/internal/invalid"
 )
 
 func TestWatch_TellsEveryLineAsItChangesAndGoesOnAfterAnOutage(t *testing.T) {
@@ -80,10 +81,10 @@ func TestWatch_TellsEveryLineAsItChangesAndGoesOnAfterAnOutage(t *testing.T) {
 	})
 }
 
-func TestWatch_ANamespaceThatIsNoneIsAConfigError(t *testing.T) {
+func TestWatch_ANamespaceThatIsNoneIsABadInput(t *testing.T) {
 	inCluster(t, func(c *cluster) {
 		for _, err := range Watch(c.Context(), c.broker, "//") {
-			if _, ok := err.(*ConfigError); !ok {
+			if _, ok := err.(*invalid.Input); !ok {
 				c.Errorf("it is %v", err)
 			}
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/windlass-go/windlass/internal/invalid"
 )
 
 // Command is a message and its parameters: sent to a task, returned by a handler, or
@@ -34,35 +36,25 @@ func SleepUntil(t time.Time) Command {
 // Fail returns the command that carries an error.
 func Fail(text string) Command { return Command{Message: Error, Error: text} }
 
-// CommandError describes an invalid command.
-type CommandError struct {
-	// Field is "message", "until", "error" or "by", Value is its value, and Limit says what
-	// is allowed.
-	Field, Value, Limit string
-}
-
-// Error implements error.
-func (e *CommandError) Error() string { return fmt.Sprintf("%s %q: %s", e.Field, e.Value, e.Limit) }
-
-// Validate returns a *CommandError for a command that is incomplete or unknown.
+// Validate returns a *windlass.BadInputError for a command that is incomplete or unknown.
 func (c Command) Validate() error {
 	switch {
 	case !slices.Contains(Messages, c.Message):
-		return &CommandError{"message", cut(string(c.Message), 64), "must be one of " + joinMessages(Messages)}
+		return &invalid.Input{Field: "message", Value: cut(string(c.Message), 64), Limit: "must be one of " + joinMessages(Messages)}
 	case c.Message == Sleep && (c.Until == nil || c.Until.IsZero()):
-		return &CommandError{"until", "", "sleep needs the time to wake up at"}
+		return &invalid.Input{Field: "until", Value: "", Limit: "sleep needs the time to wake up at"}
 	case c.Message != Sleep && c.Until != nil:
-		return &CommandError{"until", c.Until.Format(time.RFC3339), "only sleep has a time"}
+		return &invalid.Input{Field: "until", Value: c.Until.Format(time.RFC3339), Limit: "only sleep has a time"}
 	case c.Message == Error && c.Error == "":
-		return &CommandError{"error", "", "error needs a text"}
+		return &invalid.Input{Field: "error", Value: "", Limit: "error needs a text"}
 	case c.Message != Error && c.Error != "":
-		return &CommandError{"error", cut(c.Error, 64), "only error has a text"}
+		return &invalid.Input{Field: "error", Value: cut(c.Error, 64), Limit: "only error has a text"}
 	case len(c.Error) > ErrorBytesMax:
-		return &CommandError{"error", fmt.Sprintf("%d bytes", len(c.Error)), fmt.Sprintf("must be at most %d bytes", ErrorBytesMax)}
+		return &invalid.Input{Field: "error", Value: fmt.Sprintf("%d bytes", len(c.Error)), Limit: fmt.Sprintf("must be at most %d bytes", ErrorBytesMax)}
 	case len(c.By) > CommandByBytesMax:
-		return &CommandError{"by", cut(c.By, 64), fmt.Sprintf("must be at most %d bytes", CommandByBytesMax)}
+		return &invalid.Input{Field: "by", Value: cut(c.By, 64), Limit: fmt.Sprintf("must be at most %d bytes", CommandByBytesMax)}
 	case c.Until != nil && c.Until.Year() > 9999:
-		return &CommandError{"until", c.Until.Format(time.RFC3339), "must be before the year 10000"}
+		return &invalid.Input{Field: "until", Value: c.Until.Format(time.RFC3339), Limit: "must be before the year 10000"}
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/windlass-go/windlass/internal/invalid"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -149,7 +151,7 @@ func TestCommand_M52_SleepNeedsATimeAndErrorAText(t *testing.T) {
 		`{"message":"pause","until":"2026-01-01T00:00:00Z"}`: "until", `{"message":"run","error":"x"}`: "error",
 		`{"message":"error","error":"` + strings.Repeat("x", ErrorBytesMax+1) + `"}`: "error",
 	} {
-		var wrong *CommandError
+		var wrong *invalid.Input
 		if _, err := ParseCommand([]byte(bad)); !errors.As(err, &wrong) || wrong.Field != field || wrong.Limit == "" {
 			t.Errorf("ParseCommand(%.40s) = %v", bad, err)
 		}

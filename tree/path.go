@@ -25,10 +25,8 @@ func ParsePath(text string) (Path, error) {
 	}
 	id := strings.ReplaceAll(strings.TrimPrefix(text, pathSeparator), pathSeparator, keys.JobSeparator)
 	if err := keys.CheckJobID(id); err != nil {
-		var bad *keys.NameError
-		if errors.As(err, &bad) {
-			// The error shows the value as it was given, not with bars.
-			return "", &windlass.BadInputError{Field: "job path", Value: text, Limit: bad.Limit}
+		if bad, ok := errors.AsType[*windlass.BadInputError](err); ok {
+			bad.Field, bad.Value = "job path", text // as it was given, not with bars
 		}
 		return "", err
 	}

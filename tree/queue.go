@@ -131,11 +131,8 @@ type plan struct {
 
 func (p *plan) read(r Request) error {
 	p.Request = r
-	for _, err := range []error{keys.CheckJobName(r.Name), keys.CheckJobType(r.Type)} {
-		var bad *keys.NameError
-		if errors.As(err, &bad) {
-			return &windlass.BadInputError{Field: bad.Field, Value: bad.Value, Limit: bad.Limit}
-		}
+	if err := cmp.Or(keys.CheckJobName(r.Name), keys.CheckJobType(r.Type)); err != nil {
+		return err
 	}
 	switch {
 	case r.Under != nil && r.Parent != "":

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/windlass-go/windlass/internal/invalid"
 	"github.com/windlass-go/windlass/internal/shorten"
 )
 
@@ -25,7 +26,7 @@ func checkJobPart(field, value, forbidden string) error {
 		return err
 	}
 	if i := strings.IndexAny(value, ` /\|`+forbidden); i >= 0 {
-		return &NameError{Field: field, Value: value, Limit: fmt.Sprintf("must not contain %q", value[i])}
+		return &invalid.Input{Field: field, Value: value, Limit: fmt.Sprintf("must not contain %q", value[i])}
 	}
 	return nil
 }
@@ -50,11 +51,11 @@ func CheckJobID(id string) error {
 	}
 	segments := strings.Split(id, JobSeparator)
 	if n := len(segments); n > JobDepthMax {
-		return &NameError{Field: "job path", Value: id, Limit: fmt.Sprintf("has %d levels; the limit is %d", n, JobDepthMax)}
+		return &invalid.Input{Field: "job path", Value: id, Limit: fmt.Sprintf("has %d levels; the limit is %d", n, JobDepthMax)}
 	}
 	for _, segment := range segments {
 		if _, _, ok := ParseJobSegment(segment); !ok {
-			return &NameError{Field: "job path", Value: id, Limit: fmt.Sprintf("%q is not a name and a type joined by an underscore", shorten.To(segment, 80))}
+			return &invalid.Input{Field: "job path", Value: id, Limit: fmt.Sprintf("%q is not a name and a type joined by an underscore", shorten.To(segment, 80))}
 		}
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/windlass-go/windlass/internal/shorten"
+	"github.com/windlass-go/windlass/internal/invalid"
 )
 
 // Limits of names, in bytes.
@@ -20,21 +20,6 @@ const (
 	// NamespaceBytesMax limits a namespace, slashes included.
 	NamespaceBytesMax = 200
 )
-
-// NameError reports an invalid name.
-type NameError struct {
-	// Field is the kind of name, such as "task ID", "node name" or "namespace".
-	Field string
-	// Value is the invalid value.
-	Value string
-	// Limit says what is allowed.
-	Limit string
-}
-
-// Error implements error.
-func (e *NameError) Error() string {
-	return fmt.Sprintf("%s %q: %s", e.Field, shorten.To(e.Value, 80), e.Limit)
-}
 
 // CheckTaskID returns an error for an ID that some store could not keep in a path.
 func CheckTaskID(id string) error { return checkSegment("task ID", id, TaskIDBytesMax) }
@@ -65,13 +50,13 @@ func CheckCandidateName(name string) error { return checkNotBlank("candidate nam
 
 func checkNotBlank(field, name string) error {
 	if name != "" && strings.TrimSpace(name) == "" {
-		return &NameError{Field: field, Value: name, Limit: "must not be blank"}
+		return &invalid.Input{Field: field, Value: name, Limit: "must not be blank"}
 	}
 	return checkSegment(field, name, ElectionNameBytesMax)
 }
 
 func checkSegment(field, value string, bytesMax int) error {
-	refuse := func(limit string) error { return &NameError{Field: field, Value: value, Limit: limit} }
+	refuse := func(limit string) error { return &invalid.Input{Field: field, Value: value, Limit: limit} }
 	switch {
 	case value == "":
 		return refuse("must not be empty")

@@ -3,6 +3,8 @@ package keys
 import (
 	"cmp"
 	"strings"
+
+	"github.com/windlass-go/windlass/internal/invalid"
 )
 
 // Space builds and parses the keys of one namespace. The zero value is not valid; use
@@ -16,7 +18,7 @@ type Space struct {
 func New(namespace string) (Space, error) {
 	trimmed := strings.Trim(strings.TrimSpace(namespace), "/")
 	refuse := func(limit string) (Space, error) {
-		return Space{}, &NameError{Field: "namespace", Value: namespace, Limit: limit}
+		return Space{}, &invalid.Input{Field: "namespace", Value: namespace, Limit: limit}
 	}
 	if trimmed == "" {
 		return refuse("must not be empty")
@@ -26,7 +28,7 @@ func New(namespace string) (Space, error) {
 	}
 	for segment := range strings.SplitSeq(trimmed, "/") {
 		if err := checkSegment("namespace", segment, NamespaceBytesMax); err != nil {
-			return refuse("each part between slashes: " + err.(*NameError).Limit)
+			return refuse("each part between slashes: " + err.(*invalid.Input).Limit)
 		}
 	}
 	return Space{root: "/" + trimmed}, nil

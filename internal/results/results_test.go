@@ -10,6 +10,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/memory"
+	"github.com/windlass-go/windlass/internal/invalid"
 	"github.com/windlass-go/windlass/internal/keys"
 )
 
@@ -68,7 +69,7 @@ func TestRead_WhatIsKeptIsReadOnce(t *testing.T) {
 	if found, missing, err := Read(t.Context(), b, space, []string{"a"}); err != nil || len(found)+len(missing) > 0 {
 		t.Errorf("%v, %q, %v", found, missing, err)
 	}
-	var name *keys.NameError
+	var name *invalid.Input
 	if _, _, err := Read(t.Context(), b, space, []string{""}); !errors.As(err, &name) {
 		t.Errorf("an ID that cannot be: %v", err)
 	}

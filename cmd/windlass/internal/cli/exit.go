@@ -76,7 +76,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitDone
-	case is[usageError](err), is[*windlass.BadInputError](err), is[*exectask.InputError](err), is[*election.ConfigError](err):
+	case is[usageError](err), is[*windlass.BadInputError](err), is[*exectask.InputError](err):
 		return exitUsage
 	case is[*embedded.LockedError](err):
 		return exitConflict

@@ -141,8 +141,8 @@ func TestElections_TheNodesOwnAndBadOnesAreRefused(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		a := c.join("a")
 		for _, name := range []string{windlass.RetentionElection, "", " ", "a/b", "_x"} {
-			var config *election.ConfigError
-			if _, err := a.Election(name, election.Events{}); !errors.As(err, &config) || config.Field != "name" {
+			var wrong *windlass.BadInputError
+			if _, err := a.Election(name, election.Events{}); !errors.As(err, &wrong) || wrong.Field != "election name" {
 				t.Errorf("election %q: %v", name, err)
 			}
 		}

@@ -15,8 +15,8 @@ import (
 // may not exist.
 var layers = map[string][]string{
 	// Vocabulary and the pure parts.
-	"broker": {}, "statemachine": {"internal/stored"}, "placement": {"internal/heap"}, "internal/heap": {},
-	"internal/shorten": {}, "internal/changes": {}, "internal/keys": {"internal/shorten"}, "internal/depend": {"internal/shorten"}, "internal/clock": {}, "cmd/windlass/internal/cgroup": {}, "internal/runner": {}, "internal/stored": {"internal/shorten"}, "internal/pause": {}, "internal/meter": {}, "internal/sessionkey": {"broker"},
+	"broker": {}, "statemachine": {"internal/invalid", "internal/stored"}, "placement": {"internal/heap"}, "internal/heap": {},
+	"internal/shorten": {}, "internal/invalid": {"internal/shorten"}, "internal/changes": {}, "internal/keys": {"internal/invalid", "internal/shorten"}, "internal/depend": {"internal/shorten"}, "internal/clock": {}, "cmd/windlass/internal/cgroup": {}, "internal/runner": {}, "internal/stored": {"internal/shorten"}, "internal/pause": {}, "internal/meter": {}, "internal/sessionkey": {"broker"},
 	// Adapters, which do not know each other.
 	"broker/brokertest":                        {"broker"},
 	"broker/memory":                            {"broker"},
@@ -41,12 +41,12 @@ var layers = map[string][]string{
 	"internal/layout":   {"broker", "internal/keys"},
 	"internal/subtree":  {"broker", "internal/depend", "internal/keys"},
 	"internal/results":  {"broker", "statemachine", "internal/keys"},
-	"election":          {"broker", "session", "internal/keys", "internal/layout", "internal/mirror", "internal/pause"},
+	"election":          {"broker", "session", "internal/invalid", "internal/keys", "internal/layout", "internal/mirror", "internal/pause"},
 	"coordinator":       {"broker", "statemachine", "internal/depend", "internal/keys", "internal/mirror", "internal/subtree"},
 	"internal/outbox":   {"coordinator"},
 	// The node with its client. It imports no adapter.
 	".": {"broker", "statemachine", "placement", "session", "coordinator", "election",
-		"internal/changes", "internal/deaths", "internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/meter", "internal/outbox", "internal/pause", "internal/results", "internal/returns", "internal/stored", "internal/shorten", "internal/subtree", "internal/waiting", "internal/heap"},
+		"internal/changes", "internal/deaths", "internal/invalid", "internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/meter", "internal/outbox", "internal/pause", "internal/results", "internal/returns", "internal/stored", "internal/shorten", "internal/subtree", "internal/waiting", "internal/heap"},
 	// Edges: they import no store but windlasstest's; tree is built on the node's machinery as well.
 	"balancer":                       {"."},
 	"observe/metrics":                {".", "broker", "coordinator", "election", "session", "internal/stamp"},
