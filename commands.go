@@ -158,7 +158,7 @@ func (c *Client) Send(ctx context.Context, node string, command Command) error {
 		}
 		if command.Command == CommandDrain && r.Reads[1] == nil {
 			txn.If = append(txn.If, broker.Absent(cordon))
-			txn.Then = append(txn.Then, putReason(ctx, cordon, "drained"))
+			txn.Then = append(txn.Then, suspend(ctx, cordon, "drained"))
 		}
 		r, maybe, err := c.persist(ctx, txn)
 		switch {

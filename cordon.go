@@ -13,50 +13,63 @@ import (
 	"github.com/windlass-go/windlass/internal/shorten"
 )
 
-// Cordon keeps a node, by its name, from getting tasks: also after a restart, and while
-// it is away. It keeps the tasks that it has.
-type Cordon struct {
+// Suspension is what an operator has stored, and holds until it is taken back: the cordon of a node, by its
+// name, or the pause of a type.
+type Suspension struct {
 	At time.Time `json:"at"`
-	// Reason is for people, and By is who cordoned it (WithCaller).
+	// Reason is for people, and By is who made it (WithCaller).
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by,omitempty"`
 }
 
-// note says who made it and why, empty if that is not known or c is nil.
-func (c *Cordon) note() string {
-	switch {
-	case c == nil || c.By == "" && c.Reason == "":
-		return ""
-	case c.Reason == "":
-		return " (by " + c.By + ")"
-	case c.By == "":
-		return " (" + c.Reason + ")"
+// String says since when and by whom, and why.
+func (s *Suspension) String() string {
+	text := "since " + s.At.Format(time.RFC3339)
+	if s.By != "" {
+		text += " by " + s.By
 	}
-	return " (by " + c.By + ": " + c.Reason + ")"
+	if s.Reason != "" {
+		text += ": " + s.Reason
+	}
+	return text
 }
 
-// CordonReasonBytesMax is the maximum length of Cordon.Reason.
-const CordonReasonBytesMax = 1024
+// note says who made it and why, empty if that is not known or s is nil.
+func (s *Suspension) note() string {
+	switch {
+	case s == nil || s.By == "" && s.Reason == "":
+		return ""
+	case s.Reason == "":
+		return " (by " + s.By + ")"
+	case s.By == "":
+		return " (" + s.Reason + ")"
+	}
+	return " (by " + s.By + ": " + s.Reason + ")"
+}
 
-// Cordon cordons a node, which need not be there, or gives its cordon another reason. It
+// SuspensionReasonBytesMax is the maximum length of Suspension.Reason.
+const SuspensionReasonBytesMax = 1024
+
+// Cordon keeps a node, by its name, from getting tasks: also after a restart, and while it is away. It keeps
+// the tasks that it has. The node need not be there, and the cordon that it has gets the new reason. Cordon
 // returns whether the node is there.
 func (c *Client) Cordon(ctx context.Context, node, reason string) (there bool, err error) {
 	if err := checkReason(reason); err != nil {
 		return false, err
 	}
-	return c.changeCordon(ctx, "cordon", node, putReason(ctx, c.space.NodeCordon(node), reason))
+	return c.changeCordon(ctx, "cordon", node, suspend(ctx, c.space.NodeCordon(node), reason))
 }
 
 func checkReason(reason string) error {
-	if len(reason) > CordonReasonBytesMax || !utf8.ValidString(reason) {
-		return badInput("reason", shorten.To(reason, 80), fmt.Sprintf("must be valid UTF-8 of at most %d bytes", CordonReasonBytesMax))
+	if len(reason) > SuspensionReasonBytesMax || !utf8.ValidString(reason) {
+		return badInput("reason", shorten.To(reason, 80), fmt.Sprintf("must be valid UTF-8 of at most %d bytes", SuspensionReasonBytesMax))
 	}
 	return nil
 }
 
-// putReason writes a cordon, or the pause of a type.
-func putReason(ctx context.Context, key, reason string) broker.Op {
-	value, err := json.Marshal(Cordon{At: time.Now().UTC(), Reason: reason, By: callerOf(ctx)})
+// suspend writes a cordon, or the pause of a type.
+func suspend(ctx context.Context, key, reason string) broker.Op {
+	value, err := json.Marshal(Suspension{At: time.Now().UTC(), Reason: reason, By: callerOf(ctx)})
 	if err != nil {
 		value = nil // cannot be; it counts all the same
 	}
@@ -83,12 +96,12 @@ func (c *Client) changeCordon(ctx context.Context, what, node string, op broker.
 }
 
 // Cordons returns the cordons of all nodes, by node, those that are away included.
-func (c *Client) Cordons(ctx context.Context) (map[string]Cordon, error) {
+func (c *Client) Cordons(ctx context.Context) (map[string]Suspension, error) {
 	nodes, err := listNodes(ctx, c.broker, c.space)
 	if err != nil {
 		return nil, fmt.Errorf("list cordons: %w", err)
 	}
-	cordons := map[string]Cordon{}
+	cordons := map[string]Suspension{}
 	for _, n := range nodes.Cordoned() {
 		cordons[n.Name] = *cordonOf(n)
 	}
@@ -96,17 +109,17 @@ func (c *Client) Cordons(ctx context.Context) (map[string]Cordon, error) {
 }
 
 // cordonOf reads a node's cordon, nil if it has none. An unreadable one is a cordon.
-func cordonOf(n *mirror.Node) *Cordon {
+func cordonOf(n *mirror.Node) *Suspension {
 	if !n.Cordoned {
 		return nil
 	}
-	return readReason(n.Cordon)
+	return suspension(n.Cordon)
 }
 
-func readReason(value []byte) *Cordon {
-	var c Cordon
-	if err := json.Unmarshal(value, &c); err != nil {
-		c = Cordon{Reason: "unreadable: " + shorten.To(string(value), 80)}
+func suspension(value []byte) *Suspension {
+	var s Suspension
+	if err := json.Unmarshal(value, &s); err != nil {
+		s = Suspension{Reason: "unreadable: " + shorten.To(string(value), 80)}
 	}
-	return &c
+	return &s
 }

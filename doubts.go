@@ -60,7 +60,7 @@ func (c *Client) doubtfulTypes(ctx context.Context, types map[string]bool) (doub
 	}
 	for _, name := range slices.Sorted(maps.Keys(types)) {
 		if p := pauseOf(nodes, name); p != nil {
-			doubts = append(doubts, fmt.Sprintf("the type %q is %v", name, p))
+			doubts = append(doubts, fmt.Sprintf("the type %q is paused %v", name, p))
 		}
 	}
 	run := map[string]bool{}

@@ -113,7 +113,7 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 	}
 	if p := s.paused(detail.Type); p != nil {
 		why := e.Why
-		if e.Why = p.why(); detail.State == nil || !detail.State.TypePaused {
+		if e.Why = typePaused(p); detail.State == nil || !detail.State.TypePaused {
 			e.Why += "; " + why
 		}
 	}
@@ -280,13 +280,13 @@ type survey struct {
 	// book has the deaths of nodes.
 	book deaths.Book
 	// cordons has the cordons by node.
-	cordons map[string]*Cordon
+	cordons map[string]*Suspension
 	// silent has since when the nodes are not renewed that are not. away has the nodes that are
 	// gone and are to be back.
 	silent map[string]time.Time
 	away   map[string]schedule.Away
 	// paused returns the pause of a type, nil for none.
-	paused func(taskType string) *TypePause
+	paused func(taskType string) *Suspension
 }
 
 // placed converts a node for the planner. One that is not renewed takes nothing.
@@ -311,7 +311,7 @@ func listNodes(ctx context.Context, b broker.Broker, space keys.Space) (*mirror.
 
 // survey reads the nodes and the tasks.
 func (c *Client) survey(ctx context.Context) (*survey, error) {
-	s := &survey{space: c.space, kinds: kind.New(readKind), cordons: map[string]*Cordon{}, silent: map[string]time.Time{}, away: map[string]schedule.Away{}}
+	s := &survey{space: c.space, kinds: kind.New(readKind), cordons: map[string]*Suspension{}, silent: map[string]time.Time{}, away: map[string]schedule.Away{}}
 	silent, err := c.silence.Of(ctx, c.broker, c.space.Sessions())
 	if err != nil {
 		return nil, fmt.Errorf("see who is renewed: %w", err)
@@ -320,7 +320,7 @@ func (c *Client) survey(ctx context.Context) (*survey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	s.paused = func(taskType string) *TypePause { return pauseOf(nodes, taskType) }
+	s.paused = func(taskType string) *Suspension { return pauseOf(nodes, taskType) }
 	for _, n := range nodes.Registered() {
 		info := NodeInfo{}
 		if json.Unmarshal(n.Info, &info) != nil {

@@ -21,7 +21,7 @@ type NodeStatus struct {
 	Frozen   bool `json:"frozen"`
 	Draining bool `json:"draining"`
 	// Cordon is set if it is kept from getting tasks until Client.Uncordon.
-	Cordon   *Cordon           `json:"cordon,omitempty"`
+	Cordon   *Suspension       `json:"cordon,omitempty"`
 	Zone     string            `json:"zone"`
 	Labels   map[string]string `json:"labels"`
 	Capacity int               `json:"capacity"`

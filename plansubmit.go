@@ -153,7 +153,7 @@ func (s *survey) addWait(waits map[string]*PlannedWait, t *mirror.Task, now time
 	k := s.kinds.OfTask(t)
 	e := Explanation{ID: t.ID, Status: StatusPending, Blocked: blockedBy(k.Blockers(t.ID), s.tasks, blockersShown)}
 	if s.explain(&e, t, "", now); s.paused(k.Class.Type) != nil {
-		e.Why = s.paused(k.Class.Type).why()
+		e.Why = typePaused(s.paused(k.Class.Type))
 	}
 	verdicts, reason := []NodeVerdict{}, e.Why
 	switch {

@@ -12,42 +12,21 @@ import (
 	"github.com/windlass-go/windlass/internal/mirror"
 )
 
-// TypePause keeps the tasks of a type from running, on all nodes, until the type is
-// resumed.
-type TypePause struct {
-	At time.Time `json:"at"`
-	// Reason is for people, and By is who paused it (WithCaller).
-	Reason string `json:"reason,omitempty"`
-	By     string `json:"by,omitempty"`
-}
-
-func (p *TypePause) why() string { return "its type is " + p.String() }
-
-// String says since when and by whom it is paused, and why.
-func (p *TypePause) String() string {
-	why := "paused since " + p.At.Format(time.RFC3339)
-	if p.By != "" {
-		why += " by " + p.By
-	}
-	if p.Reason != "" {
-		why += ": " + p.Reason
-	}
-	return why
-}
+func typePaused(p *Suspension) string { return "its type is paused " + p.String() }
 
 // TypeStatus is a type of tasks in a list. Its JSON is stable.
 type TypeStatus struct {
 	Type string `json:"type"`
 	// Pause is set while the type is paused.
-	Pause *TypePause `json:"pause,omitempty"`
+	Pause *Suspension `json:"pause,omitempty"`
 	// Tasks has the numbers of its tasks by status, ended ones included.
 	Tasks map[Status]int `json:"tasks"`
 	// Nodes lists the nodes that run it or pull it, by name, those for AnyType included.
 	Nodes []string `json:"nodes"`
 }
 
-// PauseType pauses a type, or gives its pause another reason, of at most
-// CordonReasonBytesMax. Nodes stop the handlers of its tasks, with the cause
+// PauseType keeps the tasks of a type from running, on all nodes, until the type is resumed, or gives its pause another reason, of at most
+// SuspensionReasonBytesMax. Nodes stop the handlers of its tasks, with the cause
 // ErrTypePaused, and store that the tasks are paused; those that are submitted or wake up
 // later are paused before they run. Their nodes keep them. A task that is with a caller of
 // Client.DequeueDetached stays there, and no further one is handed out. The type need not
@@ -60,7 +39,7 @@ func (c *Client) PauseType(ctx context.Context, taskType, reason string) error {
 	if err := checkReason(reason); err != nil {
 		return err
 	}
-	return c.changePause(ctx, "pause", taskType, putReason(ctx, c.space.TypePause(taskType), reason))
+	return c.changePause(ctx, "pause", taskType, suspend(ctx, c.space.TypePause(taskType), reason))
 }
 
 // ResumeType ends the pause of a type: the tasks that are paused because of it run again,
@@ -133,12 +112,12 @@ func (c *Client) Types(ctx context.Context) ([]TypeStatus, error) {
 }
 
 // PausedTypes returns the types that are paused. It reads no tasks.
-func (c *Client) PausedTypes(ctx context.Context) (map[string]TypePause, error) {
+func (c *Client) PausedTypes(ctx context.Context) (map[string]Suspension, error) {
 	nodes, err := listNodes(ctx, c.broker, c.space)
 	if err != nil {
 		return nil, fmt.Errorf("list paused types: %w", err)
 	}
-	paused := map[string]TypePause{}
+	paused := map[string]Suspension{}
 	for taskType := range nodes.Paused() {
 		paused[taskType] = *pauseOf(nodes, taskType)
 	}
@@ -152,10 +131,10 @@ func typesOf(n *mirror.Node) []string {
 }
 
 // pauseOf returns the pause of a type, nil for none. An unreadable one is a pause.
-func pauseOf(nodes *mirror.Nodes, taskType string) *TypePause {
+func pauseOf(nodes *mirror.Nodes, taskType string) *Suspension {
 	value, there := nodes.Paused()[taskType]
 	if !there {
 		return nil
 	}
-	return (*TypePause)(readReason(value))
+	return suspension(value)
 }

@@ -72,7 +72,7 @@ func (s *Server) registerNodes() {
 	}, s.commandNode)
 	add(s, endpoint{ID: "listCordons", Method: http.MethodGet, Path: "/v1/cordons", Tag: tag,
 		Summary: "List the cordons by node, those of nodes that are not there included",
-	}, func(ctx context.Context, _ *noBody) (*ok[map[string]windlass.Cordon], error) {
+	}, func(ctx context.Context, _ *noBody) (*ok[map[string]windlass.Suspension], error) {
 		return answerWith(s.client.Cordons(ctx))
 	})
 	add(s, endpoint{ID: "listDeaths", Method: http.MethodGet, Path: "/v1/deaths", Tag: tag,

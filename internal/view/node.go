@@ -59,7 +59,7 @@ func NotRenewed(since, now time.Time) string {
 }
 
 // Cordon says that a node is cordoned, and why.
-func Cordon(c windlass.Cordon) string {
+func Cordon(c windlass.Suspension) string {
 	if c.Reason == "" {
 		return "cordoned"
 	}

@@ -66,7 +66,7 @@ func hasLabels(n windlass.NodeStatus, labels map[string]string) bool {
 
 var nodeHeading = []string{"NAME", "STATUS", "TASKS", "ZONE", "HOST", "AGE", "SESSION TTL", "VERSION"}
 
-func nodeTable(nodes []windlass.NodeStatus, cordons map[string]windlass.Cordon, now time.Time) table {
+func nodeTable(nodes []windlass.NodeStatus, cordons map[string]windlass.Suspension, now time.Time) table {
 	t := table{heading: nodeHeading, rows: rowsOf(nodes, func(n windlass.NodeStatus) []string { return nodeRow(n, now) })}
 	for _, n := range nodes {
 		delete(cordons, n.Name)

@@ -41,10 +41,10 @@ type snapshot struct {
 	states  map[string]statemachine.State
 	records map[string]coordinator.Record
 	// cordons are those of nodes, registered or not. returns has when nodes are to be back.
-	cordons map[string]windlass.Cordon
+	cordons map[string]windlass.Suspension
 	returns map[string]time.Time
 	// paused has the pauses of types, by type.
-	paused map[string]windlass.TypePause
+	paused map[string]windlass.Suspension
 	deaths []windlass.Death
 	// failing has the tasks whose runs keep failing, looping those whose handlers start again
 	// and again what they run, lost those whose claims are lost again and again, live or not;
@@ -99,7 +99,7 @@ func read(ctx context.Context, b broker.Broker, space keys.Space) (*snapshot, er
 		s := &snapshot{
 			space: space, tasks: mirror.NewTasks(space, mirror.Keep{Kind: func([]byte) any { return nil }}), nodes: map[string]*node{},
 			at: map[string]*found{}, corrupt: map[string]error{},
-			specs: map[string]*windlass.Spec{}, states: map[string]statemachine.State{}, records: map[string]coordinator.Record{}, cordons: map[string]windlass.Cordon{}, returns: map[string]time.Time{}, paused: map[string]windlass.TypePause{},
+			specs: map[string]*windlass.Spec{}, states: map[string]statemachine.State{}, records: map[string]coordinator.Record{}, cordons: map[string]windlass.Suspension{}, returns: map[string]time.Time{}, paused: map[string]windlass.Suspension{},
 			failing: map[string]string{}, looping: map[string]string{}, lost: map[string]string{}, used: map[string]used{},
 		}
 		err := s.list(ctx, b)
@@ -148,7 +148,7 @@ func (s *snapshot) take(p keys.Parsed, kv broker.KV) (err error) {
 		n.err = json.Unmarshal(kv.Value, &n.info)
 		s.nodes[p.Name], err = n, n.err
 	case keys.NodeCordon:
-		var c windlass.Cordon
+		var c windlass.Suspension
 		err = json.Unmarshal(kv.Value, &c)
 		s.cordons[p.Name] = c
 	case keys.NodeReturn:
@@ -156,7 +156,7 @@ func (s *snapshot) take(p keys.Parsed, kv broker.KV) (err error) {
 		promise, err = returns.Parse(kv.Value, windlass.ReturnWithinMax, time.Now())
 		s.returns[p.Name] = promise.Until
 	case keys.TypePause:
-		var c windlass.TypePause
+		var c windlass.Suspension
 		err = json.Unmarshal(kv.Value, &c)
 		s.paused[p.Name] = c
 	case keys.NodeDeath:

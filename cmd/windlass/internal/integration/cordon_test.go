@@ -160,7 +160,7 @@ func TestCordon_O01_IsWhatItsCallerWasToldWhateverWasLost(t *testing.T) {
 func TestCordon_O01_AReasonThatIsTooLongAndANameThatIsNoneAreRefused(t *testing.T) {
 	inMemory(t, func(t *testing.T, c *cluster) {
 		var wrong *windlass.BadInputError
-		long := strings.Repeat("x", windlass.CordonReasonBytesMax)
+		long := strings.Repeat("x", windlass.SuspensionReasonBytesMax)
 		if _, err := c.client.Cordon(t.Context(), "a", long+"x"); !errors.As(err, &wrong) || wrong.Field != "reason" {
 			t.Errorf("%v", err)
 		}

@@ -238,7 +238,7 @@ func TestTypePause_O09_TypesAndWhatIsRefused(t *testing.T) {
 		c.WaitUntil(time.Minute, "what cannot be read is a pause", c.allAre([]string{"import-a", "import-b"}, windlass.StatusPaused))
 		for _, err := range []error{
 			c.client.PauseType(ctx, "a/b", ""), c.client.PauseType(ctx, windlass.AnyType, ""), c.client.ResumeType(ctx, "a/b"),
-			c.client.PauseType(ctx, "import", strings.Repeat("x", windlass.CordonReasonBytesMax+1)),
+			c.client.PauseType(ctx, "import", strings.Repeat("x", windlass.SuspensionReasonBytesMax+1)),
 		} {
 			if input, bad := errors.AsType[*windlass.BadInputError](err); !bad {
 				t.Errorf("%v", err)
