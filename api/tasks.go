@@ -345,7 +345,7 @@ func notePatch(ctx context.Context, patch map[string]json.RawMessage) {
 	var fields []string
 	for name, value := range patch {
 		var below map[string]json.RawMessage
-		if name != "props" || json.Unmarshal(value, &below) != nil || len(below) == 0 {
+		if name != "props" || len(value) > view.PatchBytesMax || json.Unmarshal(value, &below) != nil || len(below) == 0 {
 			fields = append(fields, name)
 		}
 		for property := range below {

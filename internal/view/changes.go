@@ -63,9 +63,9 @@ func Settings() []string {
 	return names
 }
 
-// patchBytesMax limits a merge patch: it may replace all needs and properties that a task can have, and name
+// PatchBytesMax limits a merge patch: it may replace all needs and properties that a task can have, and name
 // those that it removes.
-const patchBytesMax = 2 * windlass.InputBytesMax
+const PatchBytesMax = 2 * windlass.InputBytesMax
 
 // Patch changes the type, the properties and the settings of a task by a merge patch, as
 // in RFC 7396: null removes a value, and of two objects the fields are merged.
@@ -75,8 +75,8 @@ func Patch(s *windlass.Submission, patch map[string]json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if n := len(whole); n > patchBytesMax {
-		return &stored.Fault{What: fmt.Sprintf("has %d bytes, and may have %d", n, patchBytesMax)}
+	if n := len(whole); n > PatchBytesMax {
+		return &stored.Fault{What: fmt.Sprintf("has %d bytes, and may have %d", n, PatchBytesMax)}
 	}
 	// What is merged lacks the fields that the patch removes, and has only one of two.
 	if fault := stored.Check(whole, line, stored.Bounds{}); fault != nil {
