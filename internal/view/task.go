@@ -67,11 +67,12 @@ func CheckTagFilter(field string, tags map[string]string) error {
 		return bad(fmt.Sprintf("%d tags", n), fmt.Sprintf("must be at most %d, as many as a task has", windlass.TagsMax))
 	}
 	for key, value := range tags {
+		given := strings.TrimSuffix(key+"="+value, "=")
 		switch {
 		case key == "":
-			return bad("="+value, "must be like key=value, or a key alone")
+			return bad(given, "must be like key=value, or a key alone")
 		case len(key) > windlass.TagKeyBytesMax || len(value) > windlass.TagValueBytesMax:
-			return bad(key+"="+value, fmt.Sprintf("a key has at most %d bytes, and its value %d", windlass.TagKeyBytesMax, windlass.TagValueBytesMax))
+			return bad(given, fmt.Sprintf("a key has at most %d bytes, and its value %d", windlass.TagKeyBytesMax, windlass.TagValueBytesMax))
 		}
 	}
 	return nil
