@@ -47,6 +47,14 @@ func (s Spec) Of(taskType string) windlass.Spec {
 // TagFilter reads which tags tasks must have, each as key=value, or as a key whose value
 // does not matter. field names where they were given.
 func TagFilter(field string, texts []string) (map[string]string, error) {
+	tags, err := tagsOf(field, texts)
+	if err != nil {
+		return nil, err
+	}
+	return tags, CheckTagFilter(field, tags)
+}
+
+func tagsOf(field string, texts []string) (map[string]string, error) {
 	tags := make(map[string]string, len(texts))
 	for _, text := range texts {
 		key, value, _ := strings.Cut(text, "=")
@@ -55,7 +63,7 @@ func TagFilter(field string, texts []string) (map[string]string, error) {
 		}
 		tags[key] = value
 	}
-	return tags, CheckTagFilter(field, tags)
+	return tags, nil
 }
 
 // CheckTagFilter refuses tags that no task can have all: a list looks for each in every task.
@@ -85,7 +93,7 @@ func ParseTags(field string, texts []string) (map[string]string, error) {
 			return nil, &windlass.BadInputError{Field: field, Value: text, Limit: "must be like key=value"}
 		}
 	}
-	return TagFilter(field, texts)
+	return tagsOf(field, texts) // the library checks them
 }
 
 // Submission is a task to be submitted: a line of a file, or the body of a
