@@ -144,7 +144,7 @@ func (p *poisoned) makePlan() {
 		id := fmt.Sprint("poison", i)
 		f := pick(p.random,
 			fuse{most: 100 * time.Millisecond, kills: 4}, fuse{least: time.Second, most: 8 * time.Second, kills: 7},
-			fuse{least: 12 * time.Second, most: 25 * time.Second, kills: 20})
+			fuse{least: 12 * time.Second, most: 25 * time.Second, kills: 24})
 		f.process = p.random.IntN(2) == 0
 		p.fuses[id] = f
 		at(func(p *poisoned) { p.Submit(windlass.Submission{ID: id}) })
