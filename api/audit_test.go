@@ -74,6 +74,12 @@ func TestAudit_EveryChangeSaysOnWhat(t *testing.T) {
 			}
 		}
 	}
+	b.broker.panics.Store(true)
+	b.do(request("POST", "/v1/tasks", `{"id":"p"}`))
+	if records := b.log.records(b); len(records) == 0 || records[len(records)-1]["code"] != codeInternal || records[len(records)-1]["outcome"] != "failed" {
+		t.Errorf("of a panic it has %v", records)
+	}
+	b.broker.panics.Store(false)
 	for _, e := range b.server.endpoints {
 		if e.changes() && !seen[e.ID] {
 			t.Errorf("%s changes something, and what it says of that is not known", e.ID)

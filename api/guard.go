@@ -28,7 +28,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var e *endpoint
 	defer func() {
 		if cause := recover(); cause != nil {
-			s.failed(answer, r, cause)
+			s.failed(answer, r, t, cause)
 		}
 		if e != nil && e.changes() {
 			s.audit(r, e, t, answer.status, began)
@@ -126,7 +126,7 @@ func (a *answer) Write(content []byte) (int, error) {
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // failed answers a request that panicked, if it has no answer yet.
-func (s *Server) failed(w *answer, r *http.Request, cause any) {
+func (s *Server) failed(w *answer, r *http.Request, t *requestState, cause any) {
 	err, isError := cause.(error)
 	switch {
 	case isError && errors.Is(err, http.ErrAbortHandler):
@@ -137,6 +137,7 @@ func (s *Server) failed(w *answer, r *http.Request, cause any) {
 	}
 	s.config.Logger.Error("a request failed", "method", r.Method, "path", r.URL.EscapedPath(), "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
 	if w.status == 0 {
+		t.code = codeInternal
 		problem(http.StatusInternalServerError, codeInternal, "the server failed; its log says why").write(w)
 	}
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // Decode decodes a value, which is valid JSON, into what into points at. Its error is a *Fault that leads
-// to the first part of the value that does not fit. encoding/json names the field only if the type of the
-// value is wrong, and the types of Go.
+// to the first part of the value that does not fit, and says in words of JSON what it must be. The errors of
+// encoding/json have types of Go, and no field where a type reads itself.
 func Decode(value []byte, into any) error {
 	if err := json.Unmarshal(value, into); err != nil {
 		f := misfit(value, reflect.TypeOf(into).Elem(), err)
