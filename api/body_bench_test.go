@@ -4,7 +4,9 @@ package api
 
 import (
 	"cmp"
+	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -12,6 +14,7 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +82,9 @@ func heapPeak() (at uint64, stop func() uint64) {
 	}
 }
 
+// serving is the address of a "windlass serve" that BenchmarkRequests_Search attacks in place of a server of its own.
+var serving = flag.String("serve", "", "address of the serve to attack, such as http://127.0.0.1:8090")
+
 // BenchmarkRequests_Search looks for the request that takes most: with -benchtime 30m for that long. It mutates
 // bodies, paths, queries and headers of all operations, and goes on from those that took more than others.
 func BenchmarkRequests_Search(b *testing.B) {
@@ -86,6 +92,12 @@ func BenchmarkRequests_Search(b *testing.B) {
 	defer store.Close()
 	server := benchServer(b, store)
 	s := newSearch(server)
+	if *serving != "" {
+		process := &attacked{address: *serving}
+		must(b, process.scrape())
+		defer http.DefaultClient.CloseIdleConnections()
+		s.costOf = process.costOf
+	}
 	var worst, slowest tried
 	for b.Loop() {
 		t := s.next()
@@ -126,7 +138,7 @@ func (t tried) String() string {
 
 // search keeps the requests of each operation that took most.
 type search struct {
-	server *Server
+	costOf func(*http.Request) cost
 	all    []*endpoint
 	pool   map[string][]tried
 	names  map[string][]string // of the parameters of each operation
@@ -137,7 +149,10 @@ type search struct {
 const pooled = 6
 
 func newSearch(server *Server) *search {
-	s := &search{server: server, pool: map[string][]tried{}, names: map[string][]string{}, random: rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))}
+	s := &search{
+		costOf: func(r *http.Request) cost { return costOfRequest(server, r) },
+		pool:   map[string][]tried{}, names: map[string][]string{}, random: rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano()))),
+	}
 	for _, e := range server.endpoints {
 		if !e.Stream {
 			s.all = append(s.all, e)
@@ -245,7 +260,66 @@ func (s *search) run(t tried) cost {
 	r.RemoteAddr = "127.0.0.1:40000"
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Traceparent", t.headers)
-	return costOfRequest(s.server, r)
+	return s.costOf(r)
+}
+
+// attacked is a serve in another process. Its callers are bound to a rate: what is refused for that is sent again.
+type attacked struct {
+	address   string
+	allocated uint64 // in all, up to the latest request
+}
+
+func (a *attacked) costOf(r *http.Request) (c cost) {
+	c, _ = a.answer(r)
+	before := a.allocated
+	if a.scrape() == nil {
+		c.allocated = a.allocated - before
+	}
+	return c
+}
+
+func (a *attacked) scrape() error {
+	r, err := http.NewRequest(http.MethodGet, a.address+"/metrics", strings.NewReader(""))
+	if err != nil {
+		return err
+	}
+	_, text := a.answer(r)
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, "go_memstats_alloc_bytes_total "); ok {
+			total, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			a.allocated = uint64(total)
+			return err
+		}
+	}
+	return fmt.Errorf("%s does not say what it has allocated", r.URL)
+}
+
+// answer returns the status 0 if there is no answer.
+func (a *attacked) answer(r *http.Request) (c cost, text string) {
+	address, err := url.Parse(a.address)
+	if err != nil {
+		return c, ""
+	}
+	r.URL.Scheme, r.URL.Host, r.Host = address.Scheme, address.Host, address.Host
+	for {
+		began := time.Now()
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return c, ""
+		}
+		all, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if err != nil {
+			return c, ""
+		}
+		if response.StatusCode != http.StatusTooManyRequests {
+			return cost{took: time.Since(began), status: response.StatusCode}, string(all)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if r.Body, err = r.GetBody(); err != nil {
+			return c, ""
+		}
+	}
 }
 
 func (s *search) keep(t tried) {

@@ -358,7 +358,11 @@ func (s *Server) checkBody(r *http.Request, e *endpoint) *Problem {
 	if most := s.config.Limits.BodyBytesMax; r.ContentLength > most {
 		return tooLarge(r.ContentLength, most)
 	}
-	if r.ContentLength == 0 || !e.hasBody {
+	switch sent := r.ContentLength > 0 || len(r.TransferEncoding) > 0; {
+	case !e.hasBody && sent:
+		limit := "must be empty: the path and the query have all that this operation takes"
+		return problem(http.StatusUnprocessableEntity, "invalid", "body: %s", limit).about("body", "", limit)
+	case !e.hasBody || r.ContentLength == 0:
 		return nil
 	}
 	unsupported := func(header, must string) *Problem {

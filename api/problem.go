@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -87,10 +88,19 @@ const (
 	problemType = "application/problem+json"
 )
 
+// fields are the names in JSON and in paths of what the library names in words.
+var fields = map[string]string{
+	"task ID": "id", "job path": "path", "job name": "name", "parent name": "parent", "name function": "name_template",
+	"node name": "name", "election name": "name", "candidate name": "candidate",
+}
+
+// fieldOf returns the name of an input in JSON.
+func fieldOf(bad *windlass.BadInputError) string { return cmp.Or(fields[bad.Field], bad.Field) }
+
 // inItem is an error of an item of a list, with its place.
 func inItem(i int, err error) error {
 	if bad, is := errors.AsType[*windlass.BadInputError](err); is {
-		return badInput(fmt.Sprintf("body[%d].%s", i, bad.Field), bad.Value, bad.Limit)
+		return badInput(fmt.Sprintf("body[%d].%s", i, fieldOf(bad)), bad.Value, bad.Limit)
 	}
 	return fmt.Errorf("body[%d]: %w", i, err)
 }
@@ -178,7 +188,7 @@ func problemOf(err error) *Problem {
 		return p
 	}
 	if input, ok := errors.AsType[*windlass.BadInputError](err); ok {
-		return problem(http.StatusUnprocessableEntity, "invalid", "%v", err).about(input.Field, shorten.To(input.Value, 80), input.Limit)
+		return problem(http.StatusUnprocessableEntity, "invalid", "%v", err).about(fieldOf(input), shorten.To(input.Value, 80), input.Limit)
 	}
 	for _, row := range statuses {
 		if errors.Is(err, row.err) {
