@@ -90,7 +90,7 @@ func (n *Node) bringBack(ctx context.Context, r deaths.Refuted) error {
 	}
 	detail, err := client.Task(ctx, r.Task)
 	if err == nil && detail.Status == StatusFailed && detail.Token > int64(r.Token) && strings.HasPrefix(detail.LastError(), setAside) {
-		if err = client.Continue(ctx, r.Task); err == nil {
+		if err = client.Rerun(ctx, Rerun{KeepProgress: true}, r.Task)[0]; err == nil {
 			client.note(ctx, map[string]changeNote{r.Task: {
 				text: fmt.Sprintf("continue, by node %s: it was set aside wrongly, as %s explains the deaths", n.config.Name, r.By), ended: detail.Token,
 			}})

@@ -3,6 +3,7 @@ package windlass
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -63,13 +64,18 @@ const (
 // outcome is unknown. maybe is true if an attempt before the last one may have been
 // applied.
 func (c *Client) persist(ctx context.Context, txn broker.Txn) (r broker.Result, maybe bool, err error) {
+	var doubt error
 	for attempt := 1; ; attempt++ {
 		r, err = broker.CommitOne(ctx, c.broker, txn)
 		if err == nil || !broker.MaybeApplied(err) || !pauseAfter(ctx, err, attempt) {
-			return r, maybe, err
+			break
 		}
-		maybe = true
+		doubt = err
 	}
+	if err != nil {
+		err = doubted(err, doubt)
+	}
+	return r, doubt != nil, err
 }
 
 // grant grants a session, and tries again while the outcome is unknown: a session that nobody
@@ -89,6 +95,15 @@ func (c *Client) revoke(ctx context.Context, id broker.SessionID) {
 	_ = c.broker.Revoke(ctx, id) // it runs out by itself
 }
 
+// doubted returns an error that says that an attempt before may have been applied all the same, if doubt, the error
+// of that attempt, is not nil.
+func doubted(err, doubt error) error {
+	if doubt == nil || broker.MaybeApplied(err) {
+		return err
+	}
+	return fmt.Errorf("%[2]w; but an attempt before may yet be applied: %[1]w", doubt, err) // MaybeApplied asks the first that it finds
+}
+
 // pauseAfter pauses before a retry. It returns false if there should be none.
 func pauseAfter(ctx context.Context, err error, attempt int) bool {
 	if attempt >= attemptsMax || ctx.Err() != nil || !broker.MaybeApplied(err) && !broker.Temporary(err) {
@@ -96,4 +111,13 @@ func pauseAfter(ctx context.Context, err error, attempt int) bool {
 	}
 	pause.For(ctx, time.Duration(attempt)*attemptPause)
 	return true
+}
+
+// pick returns the IDs of some indexes.
+func pick(ids []string, indexes []int) []string {
+	some := make([]string, len(indexes))
+	for n, i := range indexes {
+		some[n] = ids[i]
+	}
+	return some
 }

@@ -1,12 +1,16 @@
 package windlass
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -16,96 +20,161 @@ import (
 // not run before that. The task's history names who deleted it (WithCaller), if it has
 // ever been claimed. What waits for the task does not wait any more, and runs if nothing else
 // keeps it: Delete does not look for that. Delete returns ErrNotFound if no such task is live.
-func (c *Client) Delete(ctx context.Context, id string) error {
-	if err := keys.CheckTaskID(id); err != nil {
-		return err
+func (c *Client) Delete(ctx context.Context, id string) error { return c.DeleteAll(ctx, id)[0] }
+
+// DeleteAll deletes many tasks, each as Delete does, and returns an error for each, in order.
+// It is not all or nothing.
+func (c *Client) DeleteAll(ctx context.Context, ids ...string) []error {
+	all, layout := make([]deleting, len(ids)), c.checkLayout(ctx)
+	var open []*deleting
+	for i, id := range ids {
+		d := &all[i]
+		if d.id, d.err = id, keys.CheckTaskID(id); d.err == nil && layout != nil {
+			d.err = fmt.Errorf("delete task %q: %w", id, layout)
+		}
+		if d.err == nil {
+			open = append(open, d)
+		}
 	}
-	if err := c.checkLayout(ctx); err != nil {
-		return fmt.Errorf("delete task %q: %w", id, err)
+	for some := range slices.Chunk(open, deleteChunk) {
+		c.deleteSome(ctx, some)
 	}
-	var tried broker.Cond // identifies the task that an attempt may have deleted
-	for attempt := range attemptsMax {
-		txn, found, err := c.deletion(ctx, id, attempt < attemptsMax/2)
-		if err != nil {
-			return fmt.Errorf("delete task %q: %w", id, err)
+	errs := make([]error, len(ids))
+	for i := range all {
+		errs[i] = all[i].err
+	}
+	return errs
+}
+
+// deleting is a task that is to be deleted.
+type deleting struct {
+	id string
+	// live identifies the task that was read: a deletion that is applied late must not affect another task
+	// that was submitted under the same ID since.
+	live broker.Cond
+	txn  broker.Txn
+	// tried identifies the task that an attempt may have deleted, and doubt is its error.
+	tried broker.Cond
+	doubt error
+	err   error
+}
+
+// failed notes an error, and reports whether another attempt may help.
+func (d *deleting) failed(err error) (again bool) {
+	again = errors.Is(err, errChangedSince) || broker.MaybeApplied(err)
+	d.err = fmt.Errorf("delete task %q: %w", d.id, doubted(err, d.doubt))
+	return again
+}
+
+func (c *Client) deleteSome(ctx context.Context, open []*deleting) {
+	for attempt := 1; len(open) > 0; attempt++ {
+		there, again := c.readToDelete(ctx, open, attempt <= attemptsMax/2)
+		txns := make([]broker.Txn, len(there))
+		for i, d := range there {
+			txns[i] = d.txn
 		}
-		if tried.Key != "" && !slices.Contains(txn.If, tried) {
-			return nil
+		var results []broker.Result
+		if len(txns) > 0 {
+			results = c.broker.Commit(ctx, txns...)
 		}
-		if !found {
-			return c.notDeletable(ctx, id)
-		}
-		r, maybe, err := c.persist(ctx, txn)
-		if err != nil {
-			return fmt.Errorf("delete task %q: %w", id, err)
-		}
-		if r.OK {
-			return nil
-		}
-		if maybe {
-			if tried = txn.If[0]; tried.Kind != broker.CondCreated {
-				tried = txn.If[1]
+		for i, r := range results {
+			d := there[i]
+			if broker.MaybeApplied(r.Err) {
+				d.tried, d.doubt = d.live, r.Err
+			}
+			if !r.OK && d.failed(cmp.Or(r.Err, errChangedSince)) {
+				again = append(again, d)
 			}
 		}
+		if open = again; attempt == attemptsMax || ctx.Err() != nil || len(again) > 0 && !pause.For(ctx, time.Duration(attempt-1)*attemptPause) {
+			return
+		}
 	}
-	return fmt.Errorf("delete task %q: it changes too often", id)
+}
+
+// readToDelete reads tasks, and prepares their deletion. It returns those that are there, and those that are to be
+// read again. With note it notes who deletes a task, which fails if the history is written meanwhile.
+func (c *Client) readToDelete(ctx context.Context, open []*deleting, note bool) (there, again []*deleting) {
+	by := callerOf(ctx)
+	note = note && by != ""
+	txns := make([]broker.Txn, len(open))
+	for i, d := range open {
+		// A task exists by its own key or, in the older form, by its properties.
+		both := []broker.Op{broker.Read(c.space.Owner(d.id))}
+		if note {
+			both = append(both, broker.Read(c.space.History(d.id)))
+		}
+		task := c.space.Task(d.id)
+		txns[i] = broker.Txn{
+			If:   []broker.Cond{broker.Exists(task)},
+			Then: append([]broker.Op{broker.Read(task)}, both...),
+			Else: append([]broker.Op{broker.Read(c.space.Props(d.id))}, append(both, broker.Read(c.space.State(d.id)))...),
+		}
+	}
+	for i, r := range c.broker.Commit(ctx, txns...) {
+		d := open[i]
+		if d.err = nil; r.Err != nil {
+			if d.failed(r.Err) {
+				again = append(again, d)
+			}
+			continue
+		}
+		if kv := r.Reads[0]; kv == nil {
+			d.live = broker.Cond{}
+		} else {
+			d.live = broker.Created(kv.Key, kv.Created)
+		}
+		switch {
+		case d.tried.Key != "" && d.live != d.tried: // that attempt has deleted it
+		case d.live.Key == "":
+			d.err = notDeletable(d.id, r.Reads[len(r.Reads)-1])
+		default:
+			d.txn = c.deletion(d, r.OK, r.Reads[1])
+			if note {
+				d.note(by, r.Reads[2], r.Reads[1])
+			}
+			there = append(there, d)
+		}
+	}
+	return there, again
+}
+
+// deletion returns the transaction that deletes exactly the task that was read.
+func (c *Client) deletion(d *deleting, own bool, owner *broker.KV) broker.Txn {
+	txn := broker.Txn{If: []broker.Cond{d.live}}
+	if !own { // it exists by its properties alone
+		txn.If = append(txn.If, broker.Absent(c.space.Task(d.id)))
+	}
+	txn.Then = []broker.Op{
+		broker.Delete(c.space.Task(d.id)), broker.Delete(c.space.Props(d.id)), broker.Delete(c.space.TaskCommand(d.id)),
+		broker.Delete(c.space.Progress(d.id)), broker.Delete(c.space.Requeue(d.id)), broker.Delete(c.space.Handover(d.id)),
+	}
+	if keys.CheckJobID(d.id) == nil {
+		txn.Then = append(txn.Then, broker.Delete(c.space.Job(d.id)))
+	}
+	if owner != nil && owner.Session == 0 {
+		// In the oldest form a claim belongs to no session, and nobody gives it up.
+		txn.If = append(txn.If, broker.Created(owner.Key, owner.Created))
+		txn.Then = append(txn.Then, broker.Delete(owner.Key), broker.Delete(c.space.Claim(d.id)))
+	}
+	return txn
+}
+
+func (d *deleting) note(by string, history, owner *broker.KV) {
+	if value, ok := noted(history, owner, "delete, by "+by, 0); ok {
+		d.txn.If = append(d.txn.If, broker.Modified(history.Key, history.Modified))
+		d.txn.Then = append(d.txn.Then, broker.Put(history.Key, value))
+	}
 }
 
 // notDeletable returns the error for a task that is not live: ErrNotFound, with what is left
 // of it.
-func (c *Client) notDeletable(ctx context.Context, id string) error {
+func notDeletable(id string, state *broker.KV) error {
 	err := fmt.Errorf("task %q: %w", id, ErrNotFound)
-	if kv, readErr := c.broker.Get(ctx, c.space.State(id)); readErr == nil {
-		if record, parseErr := statemachine.Parse(kv.Value); parseErr == nil && record.State.Terminal() {
+	if state != nil {
+		if record, parseErr := statemachine.Parse(state.Value); parseErr == nil && record.State.Terminal() {
 			err = fmt.Errorf("%w among the live tasks: it is %s, and to be forgotten by pruning", err, record.State)
 		}
 	}
 	return err
-}
-
-// deletion reads a task and builds the transaction that deletes exactly that task. If
-// it is applied late, it must not affect another task that was submitted under the same
-// ID since. With note it notes who deletes it, which fails if the history is written
-// meanwhile.
-func (c *Client) deletion(ctx context.Context, id string, note bool) (txn broker.Txn, found bool, err error) {
-	task, props, owner := c.space.Task(id), c.space.Props(id), c.space.Owner(id)
-	read := []broker.Op{
-		broker.Read(task), broker.Read(props), broker.Read(owner),
-	}
-	by := callerOf(ctx)
-	if note = note && by != ""; note {
-		read = append(read, broker.Read(c.space.History(id)))
-	}
-	r, err := broker.CommitOne(ctx, c.broker, broker.Txn{Then: read})
-	if err != nil {
-		return broker.Txn{}, false, err
-	}
-	// A task exists by its own key or, in the older form, by its properties.
-	for i, key := range []string{task, props} {
-		if kv := r.Reads[i]; kv == nil {
-			txn.If = append(txn.If, broker.Absent(key))
-		} else {
-			txn.If = append(txn.If, broker.Created(key, kv.Created))
-			found = true
-		}
-	}
-	txn.Then = []broker.Op{
-		broker.Delete(task), broker.Delete(props), broker.Delete(c.space.TaskCommand(id)), broker.Delete(c.space.Progress(id)),
-		broker.Delete(c.space.Requeue(id)), broker.Delete(c.space.Handover(id)),
-	}
-	if keys.CheckJobID(id) == nil {
-		txn.Then = append(txn.Then, broker.Delete(c.space.Job(id)))
-	}
-	if kv := r.Reads[2]; kv != nil && kv.Session == 0 {
-		// In the oldest form a claim belongs to no session, and nobody gives it up.
-		txn.If = append(txn.If, broker.Created(owner, kv.Created))
-		txn.Then = append(txn.Then, broker.Delete(owner), broker.Delete(c.space.Claim(id)))
-	}
-	if note {
-		if value, ok := noted(r.Reads[3], r.Reads[2], "delete, by "+by, 0); ok {
-			txn.If = append(txn.If, broker.Modified(r.Reads[3].Key, r.Reads[3].Modified))
-			txn.Then = append(txn.Then, broker.Put(r.Reads[3].Key, value))
-		}
-	}
-	return txn, found, nil
 }

@@ -81,7 +81,7 @@ var ErrDone = errors.New("the task is done")
 // ErrFenced: a write was refused because the claim is no longer held.
 var ErrFenced = coordinator.ErrFenced
 
-// FinishedError reports the terminal state in which a task already is. Client.Retry runs it
+// FinishedError reports the terminal state in which a task already is. Client.Rerun runs it
 // again, with a change if there is one, and Submission.Rerun as the submission has it. It
 // matches ErrFinished.
 type FinishedError struct {

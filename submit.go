@@ -79,8 +79,8 @@ func (c *Client) enqueue(ctx context.Context, submissions []Submission, effects 
 	c.takeBackCycles(ctx, submitted, errs)
 	c.noteUpdates(ctx, slices.DeleteFunc(submitted, func(s *submitting) bool { return errs[s.index] != nil }))
 	for _, s := range open {
-		if err := errs[s.index]; err != nil && s.again && !broker.MaybeApplied(err) {
-			errs[s.index] = fmt.Errorf("%w; but an attempt before may yet be applied: %w", err, s.doubt)
+		if err := errs[s.index]; err != nil && s.again {
+			errs[s.index] = doubted(err, s.doubt)
 		}
 	}
 }

@@ -84,7 +84,7 @@ type Spec struct {
 	// Job makes the task a job of the tree: its ID is its path and its properties are
 	// its data; see package tree.
 	Job bool `json:"job,omitempty"`
-	// RestartedAt is set by Client.RestartAll: a node that held the task then stops its
+	// RestartedAt is set by Client.Rerun: a node that held the task then stops its
 	// handler and runs the task again. It does not count when two submissions are
 	// compared.
 	RestartedAt time.Time `json:"restarted_at,omitzero"`

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
@@ -21,7 +19,7 @@ var errChangedSince = errors.New("it was changed meanwhile")
 // Rerun and to Requeue has no effect; an error of it ends Update, and is returned.
 //
 // Update returns ErrNotFound if there is no such task, a *FinishedError if it has ended
-// (Retry takes the same change), and whatever Submit returns.
+// (Rerun takes the same change), and whatever Submit returns.
 func (c *Client) Update(ctx context.Context, id string, change func(*Submission) error) (Effect, error) {
 	for range attemptsMax {
 		read, errs := c.readSubmissions(ctx, []string{id})
@@ -49,54 +47,6 @@ func (c *Client) Update(ctx context.Context, id string, change func(*Submission)
 		}
 	}
 	return "", fmt.Errorf("update task %q: it changes too often", id)
-}
-
-// RestartAll makes live tasks run again as they are: a node that holds one stops its
-// handler with the cause ErrUpdated, and claims it again, if it still may. One that sleeps
-// or is paused stays so. It returns an error for each, in order: ErrNotFound, a
-// *FinishedError if it has ended, ErrWorking for a job of the tree that is held.
-func (c *Client) RestartAll(ctx context.Context, ids []string) (errs []error) {
-	now := time.Now().UTC()
-	for some := range slices.Chunk(ids, submitChunk) {
-		errs = append(errs, c.restartBatch(ctx, some, now)...)
-	}
-	return errs
-}
-
-func (c *Client) restartBatch(ctx context.Context, ids []string, now time.Time) []error {
-	all := make([]error, len(ids))
-	open := make([]int, len(ids)) // indexes of ids
-	for i := range open {
-		open[i] = i
-	}
-	for attempt := 1; len(open) > 0; attempt++ {
-		submissions, errs := c.readSubmissions(ctx, pick(ids, open))
-		var restarts []Submission
-		var read []int
-		for n, s := range submissions {
-			if all[open[n]] = errs[n]; errs[n] == nil {
-				s.Update, s.Spec.RestartedAt = true, now
-				restarts, read = append(restarts, s), append(read, open[n])
-			}
-		}
-		open = nil
-		for n, err := range c.SubmitAll(ctx, restarts) {
-			all[read[n]] = err
-			if errors.Is(err, errChangedSince) && !broker.MaybeApplied(err) && attempt < attemptsMax {
-				open = append(open, read[n])
-			}
-		}
-	}
-	return all
-}
-
-// pick returns the IDs of some indexes.
-func pick(ids []string, indexes []int) []string {
-	some := make([]string, len(indexes))
-	for n, i := range indexes {
-		some[n] = ids[i]
-	}
-	return some
 }
 
 // Submissions returns what live tasks were submitted as, or were changed to since, and an

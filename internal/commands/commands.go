@@ -83,11 +83,11 @@ func Apply(ctx context.Context, c *windlass.Client, command Command, ids []strin
 	changed := changesByID{}
 	switch command.Message {
 	case Retry:
-		errs = c.RetryAll(ctx, ids, changed.record(command.Change))
+		errs = c.Rerun(ctx, windlass.Rerun{Change: changed.record(command.Change)}, ids...)
 	case Continue:
-		errs = c.ContinueAll(ctx, ids, changed.record(command.Change))
+		errs = c.Rerun(ctx, windlass.Rerun{KeepProgress: true, Change: changed.record(command.Change)}, ids...)
 	case Restart:
-		errs = c.RestartAll(ctx, ids)
+		errs = c.Rerun(ctx, windlass.Rerun{Live: true}, ids...)
 	case Delete:
 		errs = remove(ctx, c, ids, command.Unblock)
 	default:

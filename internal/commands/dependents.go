@@ -103,11 +103,16 @@ func remove(ctx context.Context, c *windlass.Client, ids []string, unblock bool)
 			}
 		}
 		for part := range slices.Chunk(level, removedBetween) {
-			AtOnce(len(part), func(n int) {
-				if i := part[n]; errs[i] == nil {
-					errs[i] = c.Delete(ctx, ids[i])
+			var open []int
+			var some []string
+			for _, i := range part {
+				if errs[i] == nil {
+					open, some = append(open, i), append(some, ids[i])
 				}
-			})
+			}
+			for n, err := range c.DeleteAll(ctx, some...) {
+				errs[open[n]] = err
+			}
 			done += len(part)
 			meter.Set(ctx, done)
 		}

@@ -115,7 +115,7 @@ func TestBelow_Z11_AFailureBelowHoldsItUpOrSkipsIt(t *testing.T) {
 		if c.must(err); pruned.Blocking != 1 {
 			t.Errorf("forgotten: %q, kept because it blocks: %d", pruned.IDs, pruned.Blocking)
 		}
-		c.must(c.client.Retry(t.Context(), "block_ok|b_ok|c_bad", func(s *windlass.Submission) error { s.Spec.NotBefore = time.Now().Add(time.Hour); return nil }))
+		c.must(c.client.Rerun(t.Context(), windlass.Rerun{Change: func(s *windlass.Submission) error { s.Spec.NotBefore = time.Now().Add(time.Hour); return nil }}, "block_ok|b_ok|c_bad")[0])
 		c.must(c.client.Delete(t.Context(), "block_ok|b_ok|c_bad"))
 		c.WaitFor(time.Minute, "waits_ok", windlass.StatusCompleted)
 	})

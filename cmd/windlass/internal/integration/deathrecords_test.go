@@ -80,7 +80,7 @@ func TestPoison_O02_WhatWasSetAsideWronglyRunsAgain(t *testing.T) {
 				die("innocent", "innocent")
 				c.WaitFor(time.Minute, "innocent", windlass.StatusFailed)
 				if !ended {
-					c.must(c.client.Retry(t.Context(), "innocent"))
+					c.must(c.client.Rerun(t.Context(), windlass.Rerun{}, "innocent")[0])
 					c.WaitFor(time.Minute, "innocent", windlass.StatusRunning)
 				}
 				starts := c.startsOf("innocent")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -14,14 +15,15 @@ import (
 
 // Regression: a deletion that conflicted with another change reported that the task was gone.
 func TestDelete_M21_SaysThatItIsDoneOnlyWhenTheTaskIsGone(t *testing.T) {
-	for name, meanwhile := range map[string]func(w *cluster){
-		"a claim of no session goes": func(w *cluster) { w.delete("/test/tasks/a-0/owner") },
-		"properties come":            func(w *cluster) { w.put("/test/tasks/a-0/props", "{}") },
+	for plan, meanwhile := range map[string]func(w *cluster){
+		"lose-request 2s on commit call 2":  func(w *cluster) { w.delete("/test/tasks/a-0/owner") },
+		"delay-request 2s on commit call 2": func(w *cluster) { w.delete("/test/tasks/a-0/owner") }, // a claim of no session
+		"delay-request 3s on commit call 2": func(w *cluster) { w.put("/test/tasks/a-0/props", "{}") },
 	} {
 		inVerified(t, func(t *testing.T, w *cluster) {
 			w.submitted(w.client, "a", 1)
 			w.put("/test/tasks/a-0/owner", "old")
-			client := w.clientBehind("lose-request 2s on commit call 2")
+			client := w.clientBehind(plan)
 			var other sync.WaitGroup
 			other.Go(func() {
 				<-time.After(time.Second)
@@ -29,8 +31,8 @@ func TestDelete_M21_SaysThatItIsDoneOnlyWhenTheTaskIsGone(t *testing.T) {
 			})
 			err := client.Delete(t.Context(), "a-0")
 			other.Wait()
-			if _, gone := w.store.Get(t.Context(), "/test/tasks/a-0"); err == nil && gone == nil {
-				t.Errorf("%s: it is there, and Delete returned nil", name)
+			if _, gone := w.store.Get(t.Context(), "/test/tasks/a-0"); err != nil || gone == nil {
+				t.Errorf("%s: Delete returned %v, and then there is %v", plan, err, gone)
 			}
 		})
 	}
@@ -119,6 +121,30 @@ func TestDelete_M21_AnUnansweredDeletionSaysThatItMayHaveHappened(t *testing.T) 
 	})
 }
 
+// Regression: an attempt that may have been applied was forgotten once the next was refused.
+func TestClient_M21_WhatMayHaveHappenedIsNotForgottenForAnErrorThatCameLater(t *testing.T) {
+	for name, try := range map[string]struct {
+		write  int // which of its calls writes
+		change func(ctx context.Context, client *windlass.Client) error
+	}{
+		"delete": {2, func(ctx context.Context, client *windlass.Client) error { return client.Delete(ctx, "a") }},
+		"submit": {1, func(ctx context.Context, client *windlass.Client) error {
+			return client.Submit(ctx, windlass.Submission{ID: "b"})
+		}},
+	} {
+		inVerified(t, func(t *testing.T, w *cluster) {
+			w.Submit(windlass.Submission{ID: "a"})
+			plan := fmt.Sprintf("lose-reply 1s on commit call %d", try.write)
+			for call := try.write + 1; call < 20; call++ {
+				plan += fmt.Sprintf("\nrefuse on commit call %d", call)
+			}
+			if err := try.change(t.Context(), w.clientBehind(plan)); !broker.MaybeApplied(err) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+}
+
 func TestDelete_M21_RemovesTheTaskStopsItsHandlerAndLeavesItsStateAndItsSiblings(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		n := c.join("n", also("fails", failingOnce))
@@ -151,4 +177,38 @@ func TestDelete_M21_RemovesTheTaskStopsItsHandlerAndLeavesItsStateAndItsSiblings
 		}
 		c.WaitUntil(5*time.Second, "it runs afresh", c.allRunning(4))
 	})
+}
+
+// Many are deleted in few requests, of which any may go wrong; each has its own answer.
+func TestDelete_M21_ManyAtOnceHaveEachTheirAnswer(t *testing.T) {
+	for _, plan := range []string{
+		"", "lose-reply 2s on commit call 2", "lose-request 2s on commit call 2", "late 3s on commit call 2",
+		"seed 5\nlose-reply 1s on commit chance 0.2\nlose-request 1s on commit chance 0.2",
+	} {
+		inVerified(t, func(t *testing.T, w *cluster) {
+			w.joinFaulty("n", "", also("ends", done))
+			w.Submit(windlass.Submission{ID: "ended", Spec: windlass.Spec{Type: "ends"}})
+			w.Submit(windlass.Submission{ID: "later", Spec: windlass.Spec{NotBefore: time.Now().Add(time.Hour)}})
+			w.Submit(windlass.Submission{ID: "stays"})
+			held := w.submit(1200, windlass.Spec{})
+			w.WaitFor(time.Minute, "ended", windlass.StatusCompleted)
+			client := w.clientBehind(plan)
+			ids := append(held, "ended", "later", "nobody", "a/b", held[0])
+			for i, err := range client.DeleteAll(windlass.WithCaller(t.Context(), "ann"), ids...) {
+				_, bad := errors.AsType[*windlass.BadInputError](err)
+				switch id := ids[i]; {
+				case id == "a/b" && bad, id == "later" && err == nil, i < len(held) && err == nil:
+				case (id == "ended" || id == "nobody" || i == len(ids)-1) && errors.Is(err, windlass.ErrNotFound):
+				case i == len(ids)-1 && err == nil && plan != "": // it was one of the two
+				default:
+					t.Errorf("%q: %s: %v", plan, id, err)
+				}
+			}
+			live, err := w.client.Tasks(t.Context(), windlass.Filter{})
+			w.must(err)
+			if len(live) != 2 || live[0].ID != "ended" || live[1].ID != "stays" {
+				t.Errorf("%q: %d tasks are left: %.200v", plan, len(live), live)
+			}
+		})
+	}
 }

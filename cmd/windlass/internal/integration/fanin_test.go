@@ -123,7 +123,7 @@ func TestFanIn_TheLargestInputIsKeptWhenItsTaskFails(t *testing.T) {
 		}}))
 		c.Submit(s)
 		c.WaitFor(time.Minute, "join", windlass.StatusFailed)
-		c.must(c.client.Retry(t.Context(), "join"))
+		c.must(c.client.Rerun(t.Context(), windlass.Rerun{}, "join")[0])
 		d, err := c.client.Task(t.Context(), "join")
 		if err != nil || len(d.Spec.Needs) != windlass.NeedsMax || len(d.Props) != len(s.Props) {
 			t.Errorf("it has %d needs and %d bytes of properties, %v", len(d.Spec.Needs), len(d.Props), err)

@@ -129,10 +129,10 @@ func TestHistory_NamesWhoSubmittedChangedAndRestarted(t *testing.T) {
 			t.Errorf("it has ended and is by %q", by)
 		}
 		works = true
-		c.must(c.client.Retry(as(`b"\`), "t"))
+		c.must(c.client.Rerun(as(`b"\`), windlass.Rerun{}, "t")[0])
 		runs := func(n int) func() bool { return func() bool { return c.startsOf("t") == n } }
 		c.WaitUntil(time.Minute, "it runs", runs(2))
-		c.must(c.client.RestartAll(as("carl"), []string{"t"})[0])
+		c.must(c.client.Rerun(as("carl"), windlass.Rerun{Live: true}, "t")[0])
 		c.WaitUntil(time.Minute, "it runs again", runs(3))
 		change := func(who string, do func(*windlass.Submission)) {
 			_, err := c.client.Update(as(who), "t", func(s *windlass.Submission) error { do(s); return nil })
@@ -179,7 +179,7 @@ func TestHistory_SaysWhatWasChanged(t *testing.T) {
 		change(ann, "t", func(*windlass.Submission) {})                                // nothing
 		change(t.Context(), "t", func(s *windlass.Submission) { s.Spec.Priority = 3 }) // nobody
 		change(ann, "new", func(s *windlass.Submission) { s.Spec.Priority = 2 })       // no history
-		c.must(c.client.RestartAll(ann, []string{"t"})[0])                             // as it is
+		c.must(c.client.Rerun(ann, windlass.Rerun{Live: true}, "t")[0])                // as it is
 		settle()
 		c.must(n.Stop()) // it is pending
 		_, errs := c.client.Enqueue(ann, []windlass.Submission{{ID: "t", Update: true, Props: []byte(`{"to":{"host":"` + strings.Repeat("é", 100) + `"}}`)}})

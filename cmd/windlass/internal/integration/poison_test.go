@@ -401,7 +401,7 @@ func TestPoison_O02_TheSpecHasTheBoundAndARetryBeginsAnew(t *testing.T) {
 		c.Submit(windlass.Submission{ID: "poison", Spec: windlass.Spec{Retry: &windlass.Retry{Deaths: 2}}})
 		s.watch(3 * time.Minute)
 		s.blamed(10)
-		c.must(c.client.Retry(t.Context(), "poison"))
+		c.must(c.client.Rerun(t.Context(), windlass.Rerun{}, "poison")[0])
 		s.watch(3 * time.Minute)
 		s.blamed(10)
 		if n := len(s.dead); n < 4 || n > 6 {

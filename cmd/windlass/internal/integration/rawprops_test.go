@@ -42,7 +42,7 @@ func TestTasks_PropertiesThatAreTooLongDoNotKeepNodesBusy(t *testing.T) {
 						t.Errorf("it was claimed %d times: %+v", h.Claims, c.task("t").TaskInfo)
 					}
 					if ends && name == "longer than can be stored" {
-						if err := c.client.Retry(t.Context(), "t"); !errors.Is(err, windlass.ErrNoInput) {
+						if err := c.client.Rerun(t.Context(), windlass.Rerun{}, "t")[0]; !errors.Is(err, windlass.ErrNoInput) {
 							t.Errorf("it is run again without what it was: %v", err)
 						}
 					}

@@ -56,10 +56,10 @@ func TestRetry_O04_WhatHasEndedRunsAgainAsItWasSubmitted(t *testing.T) {
 			t.Errorf("it is shown as %+v, %v", before, err)
 		}
 		works = true
-		if err := c.client.Retry(ctx, "a"); err != nil {
+		if err := c.client.Rerun(ctx, windlass.Rerun{}, "a")[0]; err != nil {
 			t.Fatal(err)
 		}
-		if err := c.client.Retry(ctx, "a"); !errors.Is(err, windlass.ErrExists) {
+		if err := c.client.Rerun(ctx, windlass.Rerun{}, "a")[0]; !errors.Is(err, windlass.ErrExists) {
 			t.Errorf("while it is live: %v", err)
 		}
 		c.WaitFor(time.Minute, "a", windlass.StatusCompleted)
@@ -70,24 +70,24 @@ func TestRetry_O04_WhatHasEndedRunsAgainAsItWasSubmitted(t *testing.T) {
 		if err := c.client.Submit(ctx, given); !windlass.AlreadySubmitted(err) {
 			t.Errorf("the same submission once more: %v", err)
 		}
-		if err := c.client.Retry(ctx, "a"); err != nil { // what has completed, too
+		if err := c.client.Rerun(ctx, windlass.Rerun{}, "a")[0]; err != nil { // what has completed, too
 			t.Fatal(err)
 		}
 		c.WaitFor(time.Minute, "a", windlass.StatusCompleted)
 		if n := c.startsOf("a"); n != 3 {
 			t.Errorf("it was started %d times", n)
 		}
-		if err := c.client.Retry(ctx, "nobody"); !errors.Is(err, windlass.ErrNotFound) {
+		if err := c.client.Rerun(ctx, windlass.Rerun{}, "nobody")[0]; !errors.Is(err, windlass.ErrNotFound) {
 			t.Error(err)
 		}
-		if _, bad := errors.AsType[*windlass.BadInputError](c.client.Retry(ctx, "")); !bad {
+		if _, bad := errors.AsType[*windlass.BadInputError](c.client.Rerun(ctx, windlass.Rerun{}, "")[0]); !bad {
 			t.Error("an empty ID is no bad input")
 		}
 		c.Advance(time.Second)
 		if _, err := c.client.Prune(ctx, windlass.Retention{Age: time.Nanosecond}, windlass.Filter{}, false); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.client.Retry(ctx, "a"); !errors.Is(err, windlass.ErrNotFound) {
+		if err := c.client.Rerun(ctx, windlass.Rerun{}, "a")[0]; !errors.Is(err, windlass.ErrNotFound) {
 			t.Errorf("what was forgotten: %v", err)
 		}
 	})
@@ -133,7 +133,7 @@ func TestRetry_O04_AThousandFailedTasksByWhatTheyFailedWith(t *testing.T) {
 		for _, task := range tasks {
 			ids = append(ids, task.ID)
 		}
-		for _, err := range c.client.RetryAll(t.Context(), append(ids, "nobody")) {
+		for _, err := range c.client.Rerun(t.Context(), windlass.Rerun{}, append(ids, "nobody")...) {
 			if err != nil && !errors.Is(err, windlass.ErrNotFound) {
 				t.Error(err)
 			}
@@ -188,9 +188,9 @@ func TestRetry_O04_OneThatComesLateRunsNothingTwice(t *testing.T) {
 		works = true
 		late := c.clientBehind(`delay-request 5s on commit below "/test/tasks/" call 2`)
 		result := make(chan error, 1)
-		go func() { result <- late.Retry(ctx, "a") }()
+		go func() { result <- late.Rerun(ctx, windlass.Rerun{}, "a")[0] }()
 		c.Advance(time.Second)
-		if err := c.client.Retry(ctx, "a"); err != nil {
+		if err := c.client.Rerun(ctx, windlass.Rerun{}, "a")[0]; err != nil {
 			t.Fatal(err)
 		}
 		c.WaitFor(10*time.Second, "a", windlass.StatusCompleted)
@@ -213,7 +213,7 @@ func TestRetry_O04_JobsAndWhatCallersTookAndFailed(t *testing.T) {
 		if err := c.client.FailDetached(ctx, "a_t", d.Token, windlass.Permanent(errors.New("no"))); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.client.Retry(ctx, "a_t"); err != nil {
+		if err := c.client.Rerun(ctx, windlass.Rerun{}, "a_t")[0]; err != nil {
 			t.Fatal(err)
 		}
 		task, err := c.client.Task(ctx, "a_t")
@@ -225,7 +225,7 @@ func TestRetry_O04_JobsAndWhatCallersTookAndFailed(t *testing.T) {
 		if err := c.client.FailDetached(ctx, "b", d.Token, windlass.Permanent(errors.New("no"))); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.client.Retry(ctx, "b"); err != nil {
+		if err := c.client.Rerun(ctx, windlass.Rerun{}, "b")[0]; err != nil {
 			t.Fatal(err)
 		}
 		if task, err := c.client.Task(ctx, "b"); err != nil || string(task.Props) != "7" {
@@ -250,16 +250,16 @@ func TestContinue_O04_GoesOnFromTheLastCheckpointAndARetryDoesNot(t *testing.T) 
 		}))
 		c.Submit(windlass.Submission{ID: "a", Props: json.RawMessage(`{"n":1}`)})
 		c.WaitFor(time.Minute, "a", windlass.StatusFailed)
-		c.must(c.client.Continue(ctx, "a"))
+		c.must(c.client.Rerun(ctx, windlass.Rerun{KeepProgress: true}, "a")[0])
 		c.WaitFor(time.Minute, "a", windlass.StatusFailed)
-		c.must(c.client.Retry(ctx, "a"))
+		c.must(c.client.Rerun(ctx, windlass.Rerun{}, "a")[0])
 		c.WaitFor(time.Minute, "a", windlass.StatusRunning)
-		if err := c.client.Continue(ctx, "a"); !errors.Is(err, windlass.ErrExists) {
+		if err := c.client.Rerun(ctx, windlass.Rerun{KeepProgress: true}, "a")[0]; !errors.Is(err, windlass.ErrExists) {
 			t.Errorf("while it runs: %v", err)
 		}
 		c.sendTask("a", statemachine.Kill)
 		c.WaitFor(time.Minute, "a", windlass.StatusKilled)
-		if errs := c.client.ContinueAll(ctx, []string{"a", "nobody"}); errs[0] != nil || !errors.Is(errs[1], windlass.ErrNotFound) {
+		if errs := c.client.Rerun(ctx, windlass.Rerun{KeepProgress: true}, "a", "nobody"); errs[0] != nil || !errors.Is(errs[1], windlass.ErrNotFound) {
 			t.Error(errs)
 		}
 		c.WaitFor(time.Minute, "a", windlass.StatusFailed)
@@ -313,13 +313,16 @@ func TestRetry_O04_WithAChangeKeepsTheRest(t *testing.T) {
 		}
 		fail("a", "u")
 		fail("b_t", "t")
-		c.must(c.client.Retry(ann, "a", to(8)))
-		c.must(c.client.Retry(ann, "b_t", to(8)))
+		c.must(c.client.Rerun(ann, windlass.Rerun{Change: to(8)}, "a")[0])
+		c.must(c.client.Rerun(ann, windlass.Rerun{Change: to(8)}, "b_t")[0])
 		want("a", 8, "")
 		want("b_t", 8, "")
 		fail("a", "u")
 		fail("b_t", "t")
-		c.must(errors.Join(c.client.ContinueAll(ann, []string{"a", "b_t"}, to(9), func(s *windlass.Submission) error { s.Spec.Priority++; return nil })...))
+		c.must(errors.Join(c.client.Rerun(ann, windlass.Rerun{KeepProgress: true, Change: func(s *windlass.Submission) error {
+			s.Spec.Priority++
+			return to(9)(s)
+		}}, "a", "b_t")...))
 		want("a", 9, "42")
 		want("b_t", 9, "42")
 		if s, err := c.client.Task(ann, "a"); err != nil || s.Spec.Priority != 4 {
@@ -353,7 +356,7 @@ func TestRetry_O04_AChangeIsNotedBeforeTheNodeHasWrittenItsPart(t *testing.T) {
 		c.Submit(windlass.Submission{ID: "a", Props: json.RawMessage(`1`)})
 		c.WaitFor(time.Minute, "a", windlass.StatusFailed)
 		works = true
-		c.must(c.client.Retry(windlass.WithCaller(t.Context(), "ann"), "a", setProps(`2`)))
+		c.must(c.client.Rerun(windlass.WithCaller(t.Context(), "ann"), windlass.Rerun{Change: setProps(`2`)}, "a")[0])
 		c.WaitFor(time.Minute, "a", windlass.StatusRunning)
 		c.Advance(time.Minute)
 		_, h := c.historyOf("a")
@@ -380,7 +383,7 @@ func TestRetry_O04_AChangeThatIsRefusedRunsNothing(t *testing.T) {
 		c.Submit(windlass.Submission{ID: "b"})
 		c.WaitFor(time.Minute, "a", windlass.StatusCompleted)
 		c.WaitFor(time.Minute, "b", windlass.StatusCompleted)
-		if err := c.client.Retry(ctx, "a", func(*windlass.Submission) error { return refuses }); !errors.Is(err, refuses) {
+		if err := c.client.Rerun(ctx, windlass.Rerun{Change: func(*windlass.Submission) error { return refuses }}, "a")[0]; !errors.Is(err, refuses) {
 			t.Error(err)
 		}
 		for field, change := range map[string]func(*windlass.Submission){
@@ -389,17 +392,17 @@ func TestRetry_O04_AChangeThatIsRefusedRunsNothing(t *testing.T) {
 			"needs":    func(s *windlass.Submission) { s.Spec.Needs = []string{"a"} },
 			"priority": func(s *windlass.Submission) { s.Spec.Priority = 1001 },
 		} {
-			err := c.client.Retry(ctx, "a", func(s *windlass.Submission) error { change(s); return nil })
+			err := c.client.Rerun(ctx, windlass.Rerun{Change: func(s *windlass.Submission) error { change(s); return nil }}, "a")[0]
 			if input, ok := errors.AsType[*windlass.BadInputError](err); !ok || input.Field != field {
 				t.Errorf("%v, want an error that names %s", err, field)
 			}
 		}
-		errs := c.client.RetryAll(ctx, []string{"a", "b"}, func(s *windlass.Submission) error {
+		errs := c.client.Rerun(ctx, windlass.Rerun{Change: func(s *windlass.Submission) error {
 			if s.ID == "a" {
 				return refuses
 			}
 			return nil
-		})
+		}}, "a", "b")
 		if !errors.Is(errs[0], refuses) || errs[1] != nil {
 			t.Error(errs)
 		}
@@ -426,7 +429,7 @@ func TestRetry_O04_RunsNothingWithLessThanItHad(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.commit(broker.Put("/test/state/a", value))
-		if err := c.client.Retry(t.Context(), "a"); !errors.Is(err, windlass.ErrNoInput) {
+		if err := c.client.Rerun(t.Context(), windlass.Rerun{}, "a")[0]; !errors.Is(err, windlass.ErrNoInput) {
 			t.Error(err)
 		}
 	})

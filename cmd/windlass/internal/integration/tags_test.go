@@ -81,7 +81,7 @@ func TestTags_M22_SelectLiveTasksAndEndedOnes(t *testing.T) {
 			}
 		}
 		for id, want := range map[string]string{"a_ends": "1", "completed": ""} { // tags make no less of what they were
-			c.must(c.client.Retry(t.Context(), id))
+			c.must(c.client.Rerun(t.Context(), windlass.Rerun{}, id)[0])
 			c.WaitFor(10*time.Second, id, windlass.StatusCompleted)
 			if d := c.task(id); string(d.Props) != want || d.Tags["tenant"] != "t1" {
 				t.Errorf("%s was run again with %s and %v", id, d.Props, d.Tags)
@@ -113,7 +113,7 @@ func TestTags_O04_OnlyTheFailedTasksThatHaveThemRunAgain(t *testing.T) {
 		for _, task := range tasks {
 			ids = append(ids, task.ID)
 		}
-		c.must(errors.Join(c.client.RetryAll(ctx, ids)...))
+		c.must(errors.Join(c.client.Rerun(ctx, windlass.Rerun{}, ids...)...))
 		c.WaitUntil(time.Minute, "they have failed again", func() bool {
 			return c.startsOf("t1") == 2 && c.startsOf("t3") == 2 && c.startsOf("t5") == 2 && c.count(windlass.StatusFailed) == 6
 		})
@@ -163,7 +163,7 @@ func TestTags_M22_SinceSelectsWhatHasHappenedAfterATime(t *testing.T) {
 			t.Errorf("nothing has happened since, and it selects %q", got)
 		}
 		runs := c.found(windlass.Filter{Types: []string{"runs"}})
-		c.must(errors.Join(c.client.RestartAll(t.Context(), []string{strings.TrimSuffix(runs, ":running")})...))
+		c.must(errors.Join(c.client.Rerun(t.Context(), windlass.Rerun{Live: true}, strings.TrimSuffix(runs, ":running"))...))
 		c.Advance(10 * time.Second) // when it was claimed is written down a moment later
 		if got := c.found(since); got != runs {
 			t.Errorf("it selects %q, want %q", got, runs)
@@ -221,7 +221,7 @@ func TestTags_O05_AChangeOfThemAloneStopsNoHandler(t *testing.T) {
 		close(end)
 		c.WaitFor(time.Minute, "plain", windlass.StatusCompleted)
 		c.wantFound("listens:running plain:completed", "tenant", "t2")
-		c.must(c.client.Retry(t.Context(), "plain")) // what it was changed to, and not what it began with
+		c.must(c.client.Rerun(t.Context(), windlass.Rerun{}, "plain")[0]) // what it was changed to, and not what it began with
 		c.WaitFor(time.Minute, "plain", windlass.StatusCompleted)
 		c.wantFound("listens:running plain:completed", "tenant", "t2", "n", "1")
 	})

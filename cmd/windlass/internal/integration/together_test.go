@@ -238,13 +238,13 @@ func TestTogether_M11_WhatWasSkippedIsRetriedInItsOrder(t *testing.T) {
 			ids = append(ids, s.ID)
 		}
 		slices.Sort(ids)
-		for i, err := range c.client.RetryAll(t.Context(), ids) {
+		for i, err := range c.client.Rerun(t.Context(), windlass.Rerun{}, ids...) {
 			if !errors.Is(err, windlass.ErrUnmetNeed) {
 				t.Errorf("%s: %v", ids[i], err)
 			}
 		}
 		client := c.clientBehind("seed 1\nreorder 100ms")
-		c.must(errors.Join(client.RetryAll(t.Context(), append(ids, failsOnce))...))
+		c.must(errors.Join(client.Rerun(t.Context(), windlass.Rerun{}, append(ids, failsOnce)...)...))
 		for _, id := range ids {
 			c.WaitFor(time.Minute, id, windlass.StatusCompleted)
 		}

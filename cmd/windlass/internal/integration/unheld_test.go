@@ -70,7 +70,7 @@ func TestUnheld_O06_AKillOrAPauseOfWhatNobodyHoldsIsCarriedOutAtOnce(t *testing.
 				if nodes > 0 {
 					c.wantStatus("below", windlass.StatusKilled) // "blocked" skips it
 				}
-				c.must(c.client.Retry(t.Context(), "later"))
+				c.must(c.client.Rerun(t.Context(), windlass.Rerun{}, "later")[0])
 				if d, err := c.client.Task(t.Context(), "later"); err != nil || d.Spec.NotBefore.IsZero() {
 					t.Errorf("retried: %+v, %v", d.Spec, err)
 				}

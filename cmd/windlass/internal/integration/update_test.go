@@ -167,7 +167,7 @@ func TestRestart_O05_WhatRunsRunsAgainOnTheSameNodeAndNothingElseChanges(t *test
 		interrupted, err := c.client.Interruptions(t.Context(), "listens", "task-001")
 		c.must(err)
 		restarted := []string{"listens", "task-001", "task-003", "nobody"}
-		for i, err := range c.client.RestartAll(t.Context(), restarted) {
+		for i, err := range c.client.Rerun(t.Context(), windlass.Rerun{Live: true}, restarted...) {
 			if (restarted[i] == "nobody") != errors.Is(err, windlass.ErrNotFound) || restarted[i] != "nobody" && err != nil {
 				t.Errorf("%s: %v", restarted[i], err)
 			}
@@ -201,12 +201,18 @@ func TestRestart_O05_WhatRunsRunsAgainOnTheSameNodeAndNothingElseChanges(t *test
 		if got := g.all(); got[len(got)-1] != "told 3" || c.startsOf("listens") != before["listens"]+1 {
 			t.Errorf("after its restart the one that listens was given %q", got)
 		}
+		// It takes a change with it.
+		c.must(c.client.Rerun(t.Context(), windlass.Rerun{Live: true, Change: setProps(`4`)}, "listens")[0])
+		c.WaitUntil(5*time.Second, "it runs again", func() bool { return c.startsOf("listens") == before["listens"]+2 })
+		if d := c.task("listens"); string(d.Props) != "4" {
+			t.Errorf("it has the properties %s", d.Props)
+		}
 		ended, err := c.client.SendTask(t.Context(), "task-001", statemachine.Command{Message: statemachine.Kill})
 		c.must(err)
 		_, err = c.client.AwaitCommand(t.Context(), ended)
 		c.must(err)
 		var finished *windlass.FinishedError
-		if err := c.client.RestartAll(t.Context(), []string{"task-001"})[0]; !errors.As(err, &finished) {
+		if err := c.client.Rerun(t.Context(), windlass.Rerun{Live: true}, "task-001")[0]; !errors.As(err, &finished) {
 			t.Errorf("a restart of one that has ended: %v", err)
 		}
 		if d := c.task("task-001"); !d.Spec.RestartedAt.IsZero() {

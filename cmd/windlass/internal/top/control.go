@@ -54,7 +54,7 @@ func (c *control) order(id string, command statemachine.Command) tea.Cmd {
 }
 
 func (c *control) retry(id string) tea.Cmd {
-	return c.doing("retry "+view.Printable(id), func(ctx context.Context) (string, error) { return "done", c.client.Retry(ctx, id) })
+	return c.doing("retry "+view.Printable(id), func(ctx context.Context) (string, error) { return "done", c.client.Rerun(ctx, windlass.Rerun{}, id)[0] })
 }
 
 func (c *control) command(node, command string) tea.Cmd {

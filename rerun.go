@@ -3,7 +3,9 @@ package windlass
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -14,45 +16,47 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Retry runs a task that has ended again, as it was submitted: with its spec and its
-// properties, and from the beginning. Its history goes on; what else the earlier run has
-// left is deleted. It returns
+// Rerun says how Client.Rerun runs tasks again. The zero value is for tasks that have ended, and runs them from
+// the beginning, as they were submitted.
+type Rerun struct {
+	// KeepProgress keeps the progress that the earlier runs have saved, so that the handler goes on from its
+	// last checkpoint. What has completed has none.
+	KeepProgress bool
+	// Live is for tasks that have not ended: a node that holds one stops its handler with the cause ErrUpdated,
+	// and claims it again, if it still may. One that sleeps or is paused stays so. The progress is always kept.
+	Live bool
+	// Change edits what each task was submitted with, as that of Client.Update does: what it leaves alone stays.
+	// It is stored in the transaction by which the task runs again. Nil changes nothing.
+	Change func(*Submission) error
+}
+
+// Rerun runs up to SubmitBatchMax tasks again, and returns one error for each, in order. The history of a task goes on;
+// what else an earlier run that has ended left is deleted. Like SubmitAll it stores each after those of the call that it
+// needs. Of what has ended, the errors are
 //
 //   - ErrNotFound if no task has ended under this ID, or it was forgotten,
 //   - an *ExistsError if the task is live,
-//   - a *FinishedError if it has been retried by somebody else and has ended since,
-//   - ErrUnmetNeed if it would be killed at once, because a task that it needs has failed,
+//   - a *FinishedError if somebody else has run it again and it has ended since,
+//   - ErrUnmetNeed if it would be killed at once, because a task that it needs has failed and does not run again with it,
 //   - ErrNoInput if it is not known what it was submitted with,
-//   - the error of a change, or of the validation of what the changes made.
+//   - the error of the change, or of the validation of what that made.
 //
-// Changes edit what it was submitted with, one after the other, as that of Update does:
-// what they leave alone stays. They are stored in the transaction by which it runs again.
-func (c *Client) Retry(ctx context.Context, id string, changes ...func(*Submission) error) error {
-	return c.RetryAll(ctx, []string{id}, changes...)[0]
+// Of live tasks, they are ErrNotFound, a *FinishedError if it has ended, and ErrWorking for a job of the tree that is held.
+func (c *Client) Rerun(ctx context.Context, how Rerun, ids ...string) []error {
+	if !how.Live {
+		return c.rerunEnded(ctx, how, ids)
+	}
+	var errs []error
+	now := time.Now().UTC()
+	for some := range slices.Chunk(ids, submitChunk) {
+		errs = append(errs, c.rerunLive(ctx, how, some, now)...)
+	}
+	return errs
 }
 
-// RetryAll retries up to SubmitBatchMax tasks and returns one error for each, in order. Like
-// SubmitAll it stores each after those of the call that it needs. A task that would be killed
-// at once, because another that it needs has failed and is not retried with it, is refused
-// with ErrUnmetNeed. Changes edit each of them.
-func (c *Client) RetryAll(ctx context.Context, ids []string, changes ...func(*Submission) error) []error {
-	return c.runAgain(ctx, ids, false, changes)
-}
-
-// Continue is like Retry, but keeps the progress that the earlier runs have saved, so that the
-// handler goes on from its last checkpoint. What has completed has none.
-func (c *Client) Continue(ctx context.Context, id string, changes ...func(*Submission) error) error {
-	return c.ContinueAll(ctx, []string{id}, changes...)[0]
-}
-
-// ContinueAll is for Continue what RetryAll is for Retry.
-func (c *Client) ContinueAll(ctx context.Context, ids []string, changes ...func(*Submission) error) []error {
-	return c.runAgain(ctx, ids, true, changes)
-}
-
-func (c *Client) runAgain(ctx context.Context, ids []string, keepProgress bool, changes []func(*Submission) error) []error {
+func (c *Client) rerunEnded(ctx context.Context, how Rerun, ids []string) []error {
 	what := "retry"
-	if keepProgress {
+	if how.KeepProgress {
 		what = "continue"
 	}
 	errs := make([]error, len(ids))
@@ -62,13 +66,13 @@ func (c *Client) runAgain(ctx context.Context, ids []string, keepProgress bool, 
 		ended, failed := c.readEnded(ctx, ids[start:min(start+submitChunk, len(ids))])
 		for n, s := range ended {
 			if failed[n] == nil {
-				s, failed[n] = s.changedBy(changes)
+				s, failed[n] = s.changedBy(how.Change)
 			}
 			if failed[n] != nil {
 				errs[start+n] = fmt.Errorf("%s task %q: %w", what, ids[start+n], failed[n])
 				continue
 			}
-			s.keepProgress = keepProgress
+			s.keepProgress = how.KeepProgress
 			again, indexes = append(again, s), append(indexes, start+n)
 		}
 	}
@@ -80,11 +84,41 @@ func (c *Client) runAgain(ctx context.Context, ids []string, keepProgress bool, 
 	return errs
 }
 
-// changedBy returns what changes make of a task that has ended. Which task it is, of which
-// kind, and how it is submitted are not theirs to change.
-func (s Submission) changedBy(changes []func(*Submission) error) (Submission, error) {
+func (c *Client) rerunLive(ctx context.Context, how Rerun, ids []string, now time.Time) []error {
+	all := make([]error, len(ids))
+	open := make([]int, len(ids)) // indexes of ids
+	for i := range open {
+		open[i] = i
+	}
+	for attempt := 1; len(open) > 0; attempt++ {
+		submissions, errs := c.readSubmissions(ctx, pick(ids, open))
+		var restarts []Submission
+		var read []int
+		for n, s := range submissions {
+			if errs[n] == nil {
+				s, errs[n] = s.changedBy(how.Change)
+			}
+			if all[open[n]] = errs[n]; errs[n] == nil {
+				s.Update, s.Spec.RestartedAt = true, now
+				restarts, read = append(restarts, s), append(read, open[n])
+			}
+		}
+		open = nil
+		for n, err := range c.SubmitAll(ctx, restarts) {
+			all[read[n]] = err
+			if errors.Is(err, errChangedSince) && !broker.MaybeApplied(err) && attempt < attemptsMax {
+				open = append(open, read[n])
+			}
+		}
+	}
+	return all
+}
+
+// changedBy returns what a change, if there is one, makes of a task. Which task it is, of which kind, and how it is
+// submitted are not for it to change.
+func (s Submission) changedBy(change func(*Submission) error) (Submission, error) {
 	after := s
-	for _, change := range changes {
+	if change != nil {
 		if err := change(&after); err != nil {
 			return s, err
 		}
