@@ -3,7 +3,7 @@ package windlass
 import (
 	"time"
 
-	"github.com/windlass-go/windlass/internal/schedule"
+	"github.com/windlass-go/windlass/events"
 )
 
 // Balancer decides which tasks a node claims and which it gives back. The node's single
@@ -58,7 +58,7 @@ type View struct {
 	// Unowned is the number of tasks that no node holds and that could be claimed.
 	Unowned int
 	// Trigger is the reason why Balance is called.
-	Trigger Trigger
+	Trigger events.Trigger
 	// Running lists this node's tasks that could be released, the longest running
 	// first. It is set for Balance only.
 	Running []RunningTask
@@ -90,43 +90,6 @@ type Candidate struct {
 	Spec Spec
 	// Waiting is how long this node has known the task to be claimable.
 	Waiting time.Duration
-}
-
-// Trigger is the reason for balancing.
-type Trigger uint8
-
-// The triggers.
-const (
-	// TriggerMembership: a node joined, left, froze or drained.
-	TriggerMembership = Trigger(schedule.TriggerMembership)
-	// TriggerCommand: a command asked for it.
-	TriggerCommand = Trigger(schedule.TriggerCommand)
-	// TriggerDrift: tasks came or went a while ago. Running then lists only tasks that
-	// have been running for a while.
-	TriggerDrift = Trigger(schedule.TriggerDrift)
-	// TriggerSettling: nodes joined or left a few seconds ago, and every node has
-	// balanced since. Running then lists only tasks that have been running for a
-	// moment.
-	TriggerSettling = Trigger(schedule.TriggerSettling)
-	// TriggerReview: nothing changed, but a review is due; see Reviewer.
-	TriggerReview = Trigger(schedule.TriggerReview)
-)
-
-// String returns the name of the trigger.
-func (t Trigger) String() string {
-	switch t {
-	case TriggerMembership:
-		return "membership"
-	case TriggerCommand:
-		return "command"
-	case TriggerDrift:
-		return "drift"
-	case TriggerSettling:
-		return "settling"
-	case TriggerReview:
-		return "review"
-	}
-	return "unknown"
 }
 
 // Planned returns the tasks that the planner would move elsewhere. It is nil except in

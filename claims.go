@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/internal/schedule"
 )
@@ -23,7 +24,7 @@ type prospect struct {
 	// reason says for people why it is claimed; cause is that in one word, and from the
 	// node that held it before.
 	reason string
-	cause  GrantCause
+	cause  events.Cause
 	from   string
 	// ended is the claim before, if this node has seen its end.
 	ended mirror.End
@@ -161,18 +162,18 @@ func claimReason(c *schedule.Candidate, t *mirror.Task, node string) string {
 }
 
 // grantCause returns why a node claims a task.
-func grantCause(c *schedule.Candidate, t *mirror.Task, node string) GrantCause {
+func grantCause(c *schedule.Candidate, t *mirror.Task, node string) events.Cause {
 	switch {
 	case c.Pulled:
-		return GrantDequeued
+		return events.Dequeued
 	case t.Last == node:
-		return GrantReturned
+		return events.Returned
 	case t.For == node: // of one that moved before this node had a copy Last is empty
-		return GrantMoved
+		return events.Moved
 	case t.Last == "":
-		return GrantPlaced
+		return events.Placed
 	}
-	return GrantTakenOver
+	return events.TakenOver
 }
 
 // answerOf converts the error of a claim.

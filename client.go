@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/session"
@@ -23,7 +24,7 @@ type Client struct {
 	// layoutRead is when the layout was last read and found to be supported.
 	layoutRead atomic.Pointer[time.Time]
 	// tracer is nil for none.
-	tracer Tracer
+	tracer events.Tracer
 	// copy answers lists; nil means that the broker does.
 	copy *TaskCopy
 	// silence tells which nodes are not renewed.
@@ -34,7 +35,7 @@ type Client struct {
 type ClientOption func(*Client)
 
 // WithTracer makes a client record spans of submissions and of detached claims.
-func WithTracer(t Tracer) ClientOption { return func(c *Client) { c.tracer = t } }
+func WithTracer(t events.Tracer) ClientOption { return func(c *Client) { c.tracer = t } }
 
 // NewClient returns a client for a namespace; an empty one means NamespaceDefault. The
 // client does not close the broker.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/session"
 )
@@ -97,10 +98,10 @@ type Config struct {
 	// same host find it by this path. Windlass itself writes nothing there.
 	LogDir string
 	// Events receives the node's events. The zero value reports nothing.
-	Events Events
+	Events events.Node
 	// Tracer, if set, makes spans of claims and runs, in the trace in which the task
 	// was submitted.
-	Tracer Tracer
+	Tracer events.Tracer
 	// Renewed, if set, is called after every renewal with two readings of Clock's boot:
 	// when handlers are told to stop, and when they must have returned. Both hold
 	// unless the time of day is set forward meanwhile. Renewed must not block.

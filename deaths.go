@@ -7,17 +7,10 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/mirror"
 )
-
-// Death is the record of a node that vanished without notice: its process died, or was
-// cut off for longer than its session lasts. A node that was only cut off takes the
-// record back. Records are kept for an hour. The JSON of a Death is stable.
-type Death = deaths.Death
-
-// LostClaim is a claim that ended with the death of its node. Its JSON is stable.
-type LostClaim = deaths.Lost
 
 // Limits of Retry.Deaths.
 const (
@@ -28,7 +21,7 @@ const (
 )
 
 // Deaths returns the deaths of nodes within the last hour, the latest first.
-func (c *Client) Deaths(ctx context.Context) ([]Death, error) {
+func (c *Client) Deaths(ctx context.Context) ([]events.Death, error) {
 	nodes, err := listNodes(ctx, c.broker, c.space)
 	if err != nil {
 		return nil, fmt.Errorf("list the deaths of nodes: %w", err)
@@ -38,14 +31,14 @@ func (c *Client) Deaths(ctx context.Context) ([]Death, error) {
 
 // recordedDeaths returns the deaths that a copy has and that still count, the latest
 // first.
-func recordedDeaths(nodes *mirror.Nodes) []Death {
-	recorded := []Death{}
+func recordedDeaths(nodes *mirror.Nodes) []events.Death {
+	recorded := []events.Death{}
 	nodes.Deaths(func(node, incarnation string, kv broker.KV) {
 		if d, ok := deaths.Parse(node, incarnation, kv); ok && time.Since(d.At) < deaths.Window {
 			recorded = append(recorded, d)
 		}
 	})
-	slices.SortFunc(recorded, func(a, b Death) int { return b.At.Compare(a.At) })
+	slices.SortFunc(recorded, func(a, b events.Death) int { return b.At.Compare(a.At) })
 	return recorded
 }
 

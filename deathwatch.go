@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
@@ -94,7 +95,7 @@ func (in *incarnation) deathLimits(id string) (l deaths.Limits, ok bool) {
 }
 
 // recordOf returns the transaction that records a death, and deletes what is outdated by it.
-func (in *incarnation) recordOf(d *Death) broker.Txn {
+func (in *incarnation) recordOf(d *events.Death) broker.Txn {
 	key := in.node.space.NodeDeath(d.Node, d.Incarnation)
 	txn := broker.Txn{If: []broker.Cond{broker.Absent(key)}, Then: []broker.Op{broker.Put(key, d.Encode())}}
 	for _, old := range deaths.Outdated(recordedDeaths(in.nodes), d.Node) {
@@ -159,7 +160,7 @@ func (in *incarnation) deathsRecorded(now time.Time) {
 		}
 		in.acquit(d, now)
 		if r := in.runs[d.Culprit]; d.Culprit != "" && r != nil && r.asleepFrom == 0 && in.deaths.Blamed(d.Culprit, r.claim.created) != nil &&
-			!(d.Process != "" && slices.Contains(d.Lost, LostClaim{Task: d.Culprit, Token: r.claim.fencing})) { // that run is over, or about to be
+			!(d.Process != "" && slices.Contains(d.Lost, events.Lost{Task: d.Culprit, Token: r.claim.fencing})) { // that run is over, or about to be
 			in.stopRun(d.Culprit, ErrReleased) // whoever claims it then sets it aside
 		}
 	}
@@ -174,7 +175,7 @@ func (in *incarnation) deathsRecorded(now time.Time) {
 
 // acquit removes the tasks from the record of a death that this node has claimed since, and
 // that were asleep when the node died: the stored state, of that claim or one before, says so.
-func (in *incarnation) acquit(d Death, now time.Time) {
+func (in *incarnation) acquit(d events.Death, now time.Time) {
 	innocent := func(l deaths.Lost) bool {
 		r := in.runs[l.Task]
 		return r != nil && r.asleepFrom != 0 && r.asleepFrom <= l.Token && l.Token < r.claim.token()
@@ -190,7 +191,7 @@ func (in *incarnation) acquit(d Death, now time.Time) {
 
 // answer takes back the record of a death of this node that this process has survived,
 // and confirms any other.
-func (in *incarnation) answer(d Death, now time.Time) {
+func (in *incarnation) answer(d events.Death, now time.Time) {
 	key := in.node.space.NodeDeath(d.Node, d.Incarnation)
 	switch {
 	case in.closing || in.lost || d.Restarted:

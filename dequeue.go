@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/windlass-go/windlass/events"
 )
 
 // ErrEmpty: no task of the type can be taken now.
@@ -24,7 +26,7 @@ type Dequeued struct {
 	verdict chan error
 	settled chan struct{}
 	// outcome is valid once settled is closed.
-	outcome Outcome
+	outcome events.Outcome
 }
 
 // Context returns a context that ends when the claim ends or is about to. Its cause is
@@ -36,7 +38,7 @@ func (d *Dequeued) Context() context.Context { return d.ctx }
 // task instead: ErrLost and ErrFenced if it was no longer held. Only the first call of
 // Complete, Fail and Release counts.
 func (d *Dequeued) Complete(ctx context.Context) error {
-	return d.end(ctx, ErrDone, OutcomeCompleted) // also when its context has ended
+	return d.end(ctx, ErrDone, events.Completed) // also when its context has ended
 }
 
 // Fail reports that the task failed. It runs again later or fails for good, as
@@ -46,16 +48,16 @@ func (d *Dequeued) Fail(ctx context.Context, err error) error {
 	if err == nil {
 		err = errors.New("unknown error")
 	}
-	return d.end(ctx, err, OutcomeFailed, OutcomeSleeping, OutcomePaused, OutcomeReleased)
+	return d.end(ctx, err, events.Failed, events.Sleeping, events.Paused, events.Released)
 }
 
 // Release gives the task back; others may take it at once.
 func (d *Dequeued) Release(ctx context.Context) error {
-	return d.end(ctx, ErrRelease, OutcomeReleased, OutcomeDropped)
+	return d.end(ctx, ErrRelease, events.Released, events.Dropped)
 }
 
 // end sets the verdict on the task and waits until it is carried out.
-func (d *Dequeued) end(ctx context.Context, verdict error, want ...Outcome) error {
+func (d *Dequeued) end(ctx context.Context, verdict error, want ...events.Outcome) error {
 	d.once.Do(func() { d.verdict <- verdict })
 	select {
 	case <-d.settled:
@@ -65,16 +67,16 @@ func (d *Dequeued) end(ctx context.Context, verdict error, want ...Outcome) erro
 	switch {
 	case slices.Contains(want, d.outcome):
 		return nil
-	case d.outcome == OutcomeDropped:
+	case d.outcome == events.Dropped:
 		return fmt.Errorf("task %q: %w: %w", d.ID(), ErrLost, ErrFenced)
-	case d.outcome == OutcomeKilled:
+	case d.outcome == events.Killed:
 		return fmt.Errorf("task %q: %w", d.ID(), ErrKilled)
 	}
 	return fmt.Errorf("task %q: it was %s instead", d.ID(), d.outcome)
 }
 
 // settle publishes the outcome of the task.
-func (d *Dequeued) settle(outcome Outcome) {
+func (d *Dequeued) settle(outcome events.Outcome) {
 	if d == nil {
 		return
 	}
@@ -148,7 +150,7 @@ func (n *Node) wakeUp() {
 // call waits for a task of its type, or its type's concurrency limit is reached.
 func (in *incarnation) handlerFor(r *run) NewHandler {
 	taskType := r.class().Type
-	r.dequeued.settle(OutcomeReleased) // an earlier run of this claim that ended without a change of state
+	r.dequeued.settle(events.Released) // an earlier run of this claim that ended without a change of state
 	r.dequeued = nil
 	if !in.config.pulls(taskType) {
 		if !in.fleet.MayStart(taskType) {

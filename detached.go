@@ -14,6 +14,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
@@ -176,7 +177,7 @@ func (c *Client) claimDetached(ctx context.Context, id broker.SessionID, owner s
 			if err := claim.begin(ctx, incarnation.String()); err != nil {
 				return Detached{}, err
 			}
-			c.traceDetached(ctx, SpanClaim, began, g, owner, claim.spec)(SpanEnd{})
+			c.traceDetached(ctx, events.SpanClaim, began, g, owner, claim.spec)(events.SpanEnd{})
 			return Detached{ID: g.ID, Type: claim.spec.Type, Owner: owner, Token: int64(g.Token), Props: g.Props}, nil
 		}
 	}
@@ -341,12 +342,12 @@ func (c *Client) endDetached(ctx context.Context, what, id string, token int64, 
 		d, err = c.heldDetached(ctx, id, broker.Revision(token))
 	}
 	if err == nil {
-		ended := func(SpanEnd) {}
+		ended := func(events.SpanEnd) {}
 		if what != release {
-			ended = c.traceDetached(ctx, SpanComplete, time.Now(), d.Granted, d.owner, d.spec)
+			ended = c.traceDetached(ctx, events.SpanComplete, time.Now(), d.Granted, d.owner, d.spec)
 		}
 		err = end(d)
-		ended(SpanEnd{Outcome: Outcome(d.record.State), Err: err})
+		ended(events.SpanEnd{Outcome: events.Outcome(d.record.State), Err: err})
 	}
 	switch {
 	case errors.Is(err, coordinator.ErrGone): // it was deleted, and nobody needs the claim

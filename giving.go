@@ -7,6 +7,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/schedule"
 )
 
@@ -20,7 +21,7 @@ func (in *incarnation) newGiving() *schedule.Giving {
 			v := in.view(now)
 			return v.Self.Tasks > v.Share()
 		},
-		Balanced: func(t schedule.Trigger, claims int) { in.events.Balanced(Trigger(t), claims) },
+		Balanced: func(t events.Trigger, claims int) { in.events.Balanced(t, claims) },
 	}
 	_, rules.Planned = in.config.Balancer.(Planner)
 	if r, ok := in.config.Balancer.(Reviewer); ok {
@@ -101,9 +102,9 @@ func (in *incarnation) heldBy(id string) (h schedule.Held, ok bool) {
 }
 
 // askToBalance asks the balancer which tasks to release.
-func (in *incarnation) askToBalance(t schedule.Trigger, running []schedule.Held, planned func() []string, now time.Time) []string {
+func (in *incarnation) askToBalance(t events.Trigger, running []schedule.Held, planned func() []string, now time.Time) []string {
 	view := in.view(now)
-	view.Trigger, view.planned = Trigger(t), planned
+	view.Trigger, view.planned = t, planned
 	for _, h := range running {
 		view.Running = append(view.Running, RunningTask{ID: h.ID, Token: int64(h.Token), Started: h.Started, Parked: h.Parked})
 	}

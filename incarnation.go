@@ -10,6 +10,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
@@ -23,7 +24,7 @@ import (
 type incarnation struct {
 	node    *Node
 	config  Config
-	events  Events
+	events  events.Node
 	session *session.Session
 	coord   coordinator.Coordinator
 	// listener reports the commands to tasks.
@@ -186,9 +187,9 @@ func (in *incarnation) live(ctx context.Context) (abandoned []string) {
 		if r.handle != nil {
 			abandoned = append(abandoned, id)
 		}
-		r.dequeued.settle(OutcomeDropped) // nobody else would tell its caller
+		r.dequeued.settle(events.Dropped) // nobody else would tell its caller
 		r.dequeued = nil
-		r.claim.trace.recorded(OutcomeDropped)
+		r.claim.trace.recorded(events.Dropped)
 	}
 	slices.Sort(abandoned)
 	// Recorded before over is closed: a handler that returns later finds over

@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/internal/runner"
@@ -22,7 +23,7 @@ import (
 // Node claims tasks and runs their handlers. Its methods are safe for concurrent use.
 type Node struct {
 	config    Config
-	events    Events
+	events    events.Node
 	space     keys.Space
 	startedAt time.Time
 
@@ -99,7 +100,7 @@ func NewNode(config Config) (*Node, error) {
 		return nil, err
 	}
 	return &Node{
-		config: config, events: config.Events.withDefaults(), space: space, startedAt: time.Now(), member: member, host: host,
+		config: config, events: config.Events.Whole(), space: space, startedAt: time.Now(), member: member, host: host,
 		done: make(chan struct{}), wake: make(chan struct{}, 1),
 		held: map[string]*run{}, leftBehind: map[string]int{}, pulls: pulls{waiting: map[string][]*pull{}},
 		incarnations: slices.Clone(config.Survived),

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/internal/schedule"
+	"github.com/windlass-go/windlass/events"
 )
 
 // runCommands carries out the waiting commands in order, one at a time.
@@ -45,7 +45,7 @@ func (in *incarnation) runCommand(c Command) error {
 		in.node.draining.Store(false)
 		in.setMode(false, in.info.Cordoned, false)
 	case CommandBalance:
-		in.giving.Balance(schedule.TriggerCommand, time.Now())
+		in.giving.Balance(events.TriggerCommand, time.Now())
 	case CommandStopTask:
 		return in.stopTask(c.Parameters)
 	case CommandDrain:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -74,7 +75,7 @@ func (in *incarnation) exited(x exit) {
 }
 
 func (in *incarnation) complete(r *run) {
-	r.outcome = OutcomeCompleted
+	r.outcome = events.Completed
 	r.record.State, r.record.Until = statemachine.Completed, nil
 	r.record.Result = r.claim.takeResult()
 	in.end(r, coordinator.Done)
@@ -82,7 +83,7 @@ func (in *incarnation) complete(r *run) {
 
 // kill ends a task for good.
 func (in *incarnation) kill(r *run) {
-	r.outcome = OutcomeKilled
+	r.outcome = events.Killed
 	r.record.State, r.record.Until = statemachine.Killed, nil
 	in.end(r, coordinator.Done)
 }
@@ -234,7 +235,7 @@ func (in *incarnation) decideFault(r *run, err error) {
 
 func (in *incarnation) fail(r *run, err error) {
 	in.events.Errored(r.claim.ID(), err, time.Time{})
-	r.outcome = OutcomeFailed
+	r.outcome = events.Failed
 	r.record.State, r.record.Until = statemachine.Failed, nil
 	in.end(r, coordinator.Done)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
@@ -103,11 +104,11 @@ func (in *incarnation) succeed(dead string, p *predecessor) {
 		return
 	}
 	if !p.alone {
-		lost := make([]LostClaim, len(p.held))
+		lost := make([]events.Lost, len(p.held))
 		for i, e := range p.held {
-			lost[i] = LostClaim{Task: e.Task, Token: e.Token}
+			lost[i] = events.Lost{Task: e.Task, Token: e.Token}
 		}
-		d := deaths.Followed(in.config.Name, dead, lost, func(l LostClaim) bool { return l.Token > p.settled }, now)
+		d := deaths.Followed(in.config.Name, dead, lost, func(l events.Lost) bool { return l.Token > p.settled }, now)
 		in.out.deaths.Put(dead, in.recordOf(&d), now.Add(2*recordAfter))
 		return
 	}

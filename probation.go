@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/internal/schedule"
@@ -36,7 +37,7 @@ func (in *incarnation) died(ctx context.Context) (n int) {
 	if err != nil {
 		return 0 // whoever registers notices it as well
 	}
-	recorded := slices.DeleteFunc(recordedDeaths(nodes), func(d Death) bool { return slices.Contains(in.node.incarnations, d.Incarnation) })
+	recorded := slices.DeleteFunc(recordedDeaths(nodes), func(d events.Death) bool { return slices.Contains(in.node.incarnations, d.Incarnation) })
 	var book deaths.Book
 	book.Set(recorded, true, func(string) broker.Revision { return 0 }, time.Now())
 	return book.Excess(in.config.Name, registeredIn(nodes))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/keys"
 )
@@ -59,7 +60,7 @@ func (n *Node) RecordDeath(ctx context.Context, process string, tasks []string) 
 
 // processDeath is the death of a process that ran the work of claims, and how it is recorded.
 type processDeath struct {
-	lost        []LostClaim
+	lost        []events.Lost
 	incarnation string
 	record      broker.Txn
 }
@@ -68,13 +69,13 @@ type processDeath struct {
 // not returned.
 func (in *incarnation) processDied(process string, tasks []string) *processDeath {
 	now := time.Now()
-	var lost []LostClaim
+	var lost []events.Lost
 	for _, id := range tasks {
 		if r := in.runs[id]; r != nil && r.handle != nil && !in.lost {
-			lost = append(lost, LostClaim{Task: id, Token: r.claim.fencing})
+			lost = append(lost, events.Lost{Task: id, Token: r.claim.fencing})
 		}
 	}
-	recent := func(l LostClaim) bool { return now.Sub(in.runs[l.Task].claim.claimedAt) < deaths.RecentFor }
+	recent := func(l events.Lost) bool { return now.Sub(in.runs[l.Task].claim.claimedAt) < deaths.RecentFor }
 	d := deaths.ProcessDied(in.config.Name, process, lost, recent, now)
 	in.deaths.Judge(&d, in.judged(), now)
 	return &processDeath{lost: lost, incarnation: d.Incarnation, record: in.recordOf(&d)}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/internal/returns"
 	"github.com/windlass-go/windlass/internal/schedule"
@@ -40,7 +41,7 @@ func (in *incarnation) keepFor(name string, info []byte, i *NodeInfo, now time.T
 }
 
 // noteKept notes beside the tasks that nodes held when they vanished that they are kept for them.
-func (in *incarnation) noteKept(died []Death, now time.Time) {
+func (in *incarnation) noteKept(died []events.Death, now time.Time) {
 	vanished := map[string]bool{}
 	for i := range died {
 		vanished[died[i].Node] = in.fleet.KeepsFor(died[i].Node)

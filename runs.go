@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/internal/runner"
@@ -90,7 +91,7 @@ type run struct {
 	stateRevision broker.Revision
 	// ending is the ending that is being stored, and outcome what it means.
 	ending  *coordinator.Ending
-	outcome Outcome
+	outcome events.Outcome
 	// published is the part of a run that is visible outside the loop. Only the loop
 	// writes it, under the node's mu.
 	published published
@@ -186,7 +187,7 @@ func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 		task: p.task, id: g.ID, fencing: g.Token, read: g.Token, created: g.Created, propsOnly: g.PropsOnly, props: g.Props,
 		kind: in.kinds.Of(g.Spec), origin: originOf(g.Spec), claimedAt: time.Now(), reason: p.reason, in: in,
 	}
-	r := &run{claim: claim, stateRevision: g.StateRevision, moved: p.cause == GrantMoved}
+	r := &run{claim: claim, stateRevision: g.StateRevision, moved: p.cause == events.Moved}
 	in.runs[g.ID] = r
 	in.board.Lag.Granted(g.Token, in.tasks.Revision(), claim.claimedAt)
 	in.claims ^= claim.sum()
@@ -256,7 +257,7 @@ func (in *incarnation) resume(r *run) {
 	switch s := r.record.State; {
 	case s.Terminal():
 		// No node runs a task that has ended; its remains are deleted.
-		r.outcome = OutcomeDropped
+		r.outcome = events.Dropped
 		in.end(r, coordinator.Done)
 	case in.isOutdated(r):
 		r.cause = ErrUpdated
@@ -343,7 +344,7 @@ func (in *incarnation) stopRun(id string, cause error) {
 		r.cause = cause
 		in.board.LoadFell()
 		if in.release(r); errors.Is(cause, ErrDeleted) {
-			r.outcome = OutcomeDropped
+			r.outcome = events.Dropped
 		}
 	case r.phase == phaseRunning:
 		in.enter(r, phaseStopping)
@@ -376,7 +377,7 @@ func (in *incarnation) queueRelease(r *run, kept bool) {
 	if r.departing {
 		in.giving.Returned(r.claim.ID(), time.Now())
 	}
-	r.outcome = OutcomeReleased
+	r.outcome = events.Released
 	if errors.Is(r.cause, ErrUpdated) && r.handTo == "" && !in.frozenOrLeaving() {
 		r.handTo = in.config.Name
 	}
@@ -398,7 +399,7 @@ func (in *incarnation) abandon(r *run) {
 		r.cause = ErrDeleted
 	}
 	in.queueRelease(r, false) // nor is there anything to be kept
-	r.outcome = OutcomeDropped
+	r.outcome = events.Dropped
 }
 
 // isDeleted reports whether the mirror shows that the task of a held claim is gone, or
@@ -470,7 +471,7 @@ func (in *incarnation) drop(r *run, cause error) {
 		at = in.node.timeOf(r.returned)
 	}
 	in.out.audit.lost(r, cause, at)
-	in.reportEnd(r, OutcomeDropped)
+	in.reportEnd(r, events.Dropped)
 	in.forget(r.claim.ID())
 }
 
@@ -499,7 +500,7 @@ func (in *incarnation) forget(id string) {
 	in.claims ^= r.claim.sum()
 	in.countRun(r)
 	in.countActive(r)
-	r.dequeued.settle(OutcomeDropped)
+	r.dequeued.settle(events.Dropped)
 	r.dequeued = nil
 	in.parked.remove(r)
 	in.timeouts.Remove(id)
@@ -537,9 +538,9 @@ func (n *Node) showRun(r *run) {
 
 // reportGrant reports a granted claim, and traces it.
 func (in *incarnation) reportGrant(claim *Claim, p *prospect) {
-	g := Grant{Task: claim.id, Type: claim.kind.Spec.Type, Token: claim.Token(), Cause: p.cause, From: p.from}
+	g := events.Grant{Task: claim.id, Type: claim.kind.Spec.Type, Token: claim.Token(), Cause: p.cause, From: p.from}
 	if p.adopted {
-		g.Cause = GrantAdopted
+		g.Cause = events.Adopted
 	} else {
 		g.Waited = claim.claimedAt.Sub(p.since)
 	}
@@ -547,10 +548,10 @@ func (in *incarnation) reportGrant(claim *Claim, p *prospect) {
 	in.events.Granted(g)
 }
 
-func (in *incarnation) reportEnd(r *run, outcome Outcome) {
+func (in *incarnation) reportEnd(r *run, outcome events.Outcome) {
 	r.dequeued.settle(outcome)
 	r.dequeued = nil
-	e := End{Task: r.claim.ID(), Type: r.class().Type, Token: r.claim.Token(), Outcome: outcome, Ran: r.published.started != 0}
+	e := events.End{Task: r.claim.ID(), Type: r.class().Type, Token: r.claim.Token(), Outcome: outcome, Ran: r.published.started != 0}
 	if e.Ran {
 		e.Took = time.Since(in.node.timeOf(r.published.started))
 	}

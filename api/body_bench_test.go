@@ -315,7 +315,7 @@ func (a *attacked) answer(r *http.Request) (c cost, text string) {
 		if response.StatusCode != http.StatusTooManyRequests {
 			return cost{took: time.Since(began), status: response.StatusCode}, string(all)
 		}
-		time.Sleep(100 * time.Millisecond)
+		<-time.After(100 * time.Millisecond)
 		if r.Body, err = r.GetBody(); err != nil {
 			return c, ""
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/events"
 )
 
 // Config configures a server and its callers. Only Broker is required.
@@ -69,7 +70,7 @@ type Config struct {
 	Metrics http.Handler
 	// Tracer, if set, makes spans of submissions, below the span that a request's
 	// traceparent names.
-	Tracer windlass.Tracer
+	Tracer events.Tracer
 	// Limits limits what callers may use.
 	Limits Limits
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/view"
 )
 
@@ -77,7 +78,7 @@ func (s *Server) registerNodes() {
 	})
 	add(s, endpoint{ID: "listDeaths", Method: http.MethodGet, Path: "/v1/deaths", Tag: tag,
 		Summary: "List the nodes that vanished without notice within the last hour, the latest first",
-	}, func(ctx context.Context, _ *noBody) (*ok[[]windlass.Death], error) {
+	}, func(ctx context.Context, _ *noBody) (*ok[[]events.Death], error) {
 		return answerWith(s.client.Deaths(ctx))
 	})
 	add(s, endpoint{ID: "plan", Whole: true, Method: http.MethodGet, Path: "/v1/plan", Tag: tag, Errors: []int{http.StatusNotFound},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/commands"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
@@ -297,7 +298,7 @@ type submitInput struct {
 // inTrace puts a task into the trace of its request. It ignores an invalid traceparent, as
 // the W3C demands.
 func inTrace(task windlass.Submission, traceparent string) windlass.Submission {
-	if task.Spec.Trace == "" && windlass.ValidTrace(traceparent) {
+	if task.Spec.Trace == "" && events.ValidTrace(traceparent) {
 		task.Spec.Trace = traceparent
 	}
 	return task

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/events"
 )
 
 // AcceptAll claims everything and releases nothing, so the first node to start gets the
@@ -65,7 +66,7 @@ func (f *Fair) Balance(v *windlass.View) []string { return f.release(v, v.Self.T
 
 // release picks the youngest tasks above this node's share, at most limit.
 func (f *Fair) release(v *windlass.View, limit int) []string {
-	if v.Trigger == windlass.TriggerMembership || v.Trigger == windlass.TriggerCommand {
+	if v.Trigger == events.TriggerMembership || v.Trigger == events.TriggerCommand {
 		f.moved.forget()
 	}
 	uneven := v.Self.Tasks > 1 && f.uneven(v)

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/events"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -47,7 +48,7 @@ func TestFair_M43_KeepsTasksThatCameBackForAPause(t *testing.T) {
 	at := func(token int64) *windlass.View {
 		now = now.Add(10 * time.Second)
 		v := view(4, 0, 0)
-		v.Now, v.Trigger = now, windlass.TriggerDrift
+		v.Now, v.Trigger = now, events.TriggerDrift
 		for i := range v.Running {
 			v.Running[i].Token = token
 		}
@@ -67,7 +68,7 @@ func TestFair_M43_KeepsTasksThatCameBackForAPause(t *testing.T) {
 	now = now.Add(movePauseMin)
 	want("after the pause", at(4), 2)
 	v := at(5)
-	v.Trigger = windlass.TriggerMembership
+	v.Trigger = events.TriggerMembership
 	want("a node has joined", v, 2)
 }
 

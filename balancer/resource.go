@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/events"
 )
 
 // Reporter reports how much of a resource is used. The node's single loop calls it,
@@ -179,7 +180,7 @@ func room(tasks, percent, limit int) int {
 
 // Balance implements windlass.Balancer.
 func (r *Resource) Balance(v *windlass.View) []string {
-	if v.Trigger == windlass.TriggerMembership || v.Trigger == windlass.TriggerCommand {
+	if v.Trigger == events.TriggerMembership || v.Trigger == events.TriggerCommand {
 		r.uphill = false
 		r.moved.forget()
 		if fair, ok := r.next().(*Fair); ok {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/events"
 )
 
 // simulation is a cluster without a store: nodes with memory, tasks that need some of
@@ -52,7 +53,7 @@ func (h *simNode) Used() (used, total uint64, err error) {
 }
 
 func (f *simulation) view(h *simNode) *windlass.View {
-	v := &windlass.View{Now: f.now, Trigger: windlass.TriggerDrift}
+	v := &windlass.View{Now: f.now, Trigger: events.TriggerDrift}
 	loads := map[*simNode]int{}
 	for _, o := range f.owner {
 		loads[o]++

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/events"
 )
 
 // fakeReporter is a Reporter whose reading is set by a test.
@@ -53,7 +54,7 @@ func (d *setup) at(percent uint64) {
 // view returns this node with tasks 0, 1, … and another node with as many.
 func (d *setup) view(tasks int) *windlass.View {
 	v := view(tasks, 0, tasks)
-	v.Now, v.Trigger = d.now, windlass.TriggerDrift
+	v.Now, v.Trigger = d.now, events.TriggerDrift
 	for i := range v.Running {
 		v.Running[i].Token = d.now.Unix() // released tasks have come back with a new claim
 	}
@@ -205,7 +206,7 @@ func TestResource_M43_ATaskThatComesBackIsKeptForAPauseThatDoubles(t *testing.T)
 		t.Errorf("a task that always comes back is released again after %v", pauses)
 	}
 	v := d.view(2)
-	v.Trigger = windlass.TriggerMembership
+	v.Trigger = events.TriggerMembership
 	d.at(95)
 	v.Now = d.now
 	d.wantRelease(v, "1")
@@ -231,24 +232,24 @@ func TestResource_M43_LeavesAReleasedTaskToOthersFirst(t *testing.T) {
 func TestResource_M41_BetweenItsLimitsItBalancesUntilATaskComesBack(t *testing.T) {
 	d := newSetup(t)
 	d.Next = nil // fair
-	uneven := func(trigger windlass.Trigger) *windlass.View {
+	uneven := func(trigger events.Trigger) *windlass.View {
 		v := d.view(9)
 		v.Nodes[0].Tasks, v.Trigger = 1, trigger
 		return v
 	}
 	d.at(85)
-	d.wantRelease(uneven(windlass.TriggerDrift), "8")
+	d.wantRelease(uneven(events.TriggerDrift), "8")
 	d.at(85)
 	if !d.claims("8", 9) || d.claims("other", 9) {
 		t.Error("between its limits, want it to take back the task it released, and no other")
 	}
-	d.wantRelease(uneven(windlass.TriggerDrift))
+	d.wantRelease(uneven(events.TriggerDrift))
 	d.at(85)
-	d.wantRelease(uneven(windlass.TriggerDrift))
+	d.wantRelease(uneven(events.TriggerDrift))
 	// Neither a review nor a further check after a join ends that.
-	d.wantRelease(uneven(windlass.TriggerReview))
-	d.wantRelease(uneven(windlass.TriggerSettling))
-	d.wantRelease(uneven(windlass.TriggerCommand), "8")
+	d.wantRelease(uneven(events.TriggerReview))
+	d.wantRelease(uneven(events.TriggerSettling))
+	d.wantRelease(uneven(events.TriggerCommand), "8")
 }
 
 func TestResource_M41_ClaimsInStepsBetweenTwoReadings(t *testing.T) {

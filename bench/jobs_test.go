@@ -13,6 +13,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/observe/metrics"
 	"github.com/windlass-go/windlass/observe/tracing"
 	"github.com/windlass-go/windlass/tree"
@@ -42,8 +43,8 @@ func startWorkers(b *testing.B, server *embedded.Server, awaited int64, configur
 			Broker: server.Broker(), Name: fmt.Sprint("n", i), SessionTTL: time.Minute,
 			Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(
 				func(context.Context, *windlass.Claim) error { return nil })},
-			Events: windlass.Events{Ended: func(e windlass.End) {
-				if e.Outcome == windlass.OutcomeCompleted && w.done.Add(1) == awaited {
+			Events: events.Node{Ended: func(e events.End) {
+				if e.Outcome == events.Completed && w.done.Add(1) == awaited {
 					close(w.all)
 				}
 			}},
@@ -203,8 +204,8 @@ func fanIn(b *testing.B, queued []tree.Request, awaited int64) (rate float64, la
 	began := time.Now()
 	w := startWorkers(b, server, awaited, func(c windlass.Config) windlass.Config {
 		ended := c.Events.Ended
-		c.Events.Ended = func(e windlass.End) {
-			if e.Outcome == windlass.OutcomeCompleted && count.Add(1) == windlass.NeedsMax {
+		c.Events.Ended = func(e events.End) {
+			if e.Outcome == events.Completed && count.Add(1) == windlass.NeedsMax {
 				close(first)
 			}
 			ended(e)

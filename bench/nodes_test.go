@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/tree"
 )
 
@@ -127,7 +128,7 @@ func startFleet(b *testing.B, members, n int, config windlass.Config) *fleet {
 			"job":  windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil }),
 			"task": windlass.HandlerFunc(f.wait),
 		}
-		config.Events = windlass.Events{Ended: f.ended, Balanced: f.balanced, Left: f.left}
+		config.Events = events.Node{Ended: f.ended, Balanced: f.balanced, Left: f.left}
 		config.Coordinator = func(c coordinator.Coordinator) coordinator.Coordinator { return counting{c, &f.refused} }
 		startNode(ctx, b, &f.nodes, config)
 	}
@@ -152,8 +153,8 @@ func (f *fleet) wait(ctx context.Context, _ *windlass.Claim) error {
 	return windlass.ErrRelease
 }
 
-func (f *fleet) ended(e windlass.End) {
-	if e.Outcome != windlass.OutcomeCompleted {
+func (f *fleet) ended(e events.End) {
+	if e.Outcome != events.Completed {
 		f.interrupted.Add(1)
 		return
 	}
@@ -167,9 +168,9 @@ func (f *fleet) left(_ string, cause error, _ []string) {
 	}
 }
 
-func (f *fleet) balanced(trigger windlass.Trigger, released int) {
+func (f *fleet) balanced(trigger events.Trigger, released int) {
 	f.moved.Add(int64(released))
-	if trigger == windlass.TriggerDrift {
+	if trigger == events.TriggerDrift {
 		f.drifted.Add(int64(released))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker/etcd"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
 	"github.com/windlass-go/windlass/tree"
@@ -78,10 +79,10 @@ func consumeWindlass(ctx context.Context, o workerOrder, c *counter) error {
 			c.runs()
 			return nil
 		})},
-		Events: windlass.Events{
+		Events: events.Node{
 			Joined: func(string, session.Timing) { c.ready() },
-			Ended: func(e windlass.End) {
-				if e.Outcome == windlass.OutcomeCompleted {
+			Ended: func(e events.End) {
+				if e.Outcome == events.Completed {
 					c.completes()
 				}
 			},

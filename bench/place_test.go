@@ -11,6 +11,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -134,7 +135,7 @@ func consumeWaiting(ctx context.Context, o workerOrder, c *counter) error {
 			c.done.Add(-1)
 			return windlass.ErrRelease
 		})},
-		Events: windlass.Events{Joined: func(string, session.Timing) { c.ready() }},
+		Events: events.Node{Joined: func(string, session.Timing) { c.ready() }},
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -120,11 +121,11 @@ func BenchmarkStateChanges(b *testing.B) {
 			changes++ // it woke up
 			return statemachine.SleepUntil(until)
 		}), func(cfg *windlass.Config) {
-			cfg.Events.Ended = func(e windlass.End) {
+			cfg.Events.Ended = func(e events.End) {
 				now := time.Now()
 				mu.Lock()
 				defer mu.Unlock()
-				if e.Outcome == windlass.OutcomeSleeping {
+				if e.Outcome == events.Sleeping {
 					took = append(took, milliseconds(now.Sub(returned[e.Task])))
 					changes++
 				}

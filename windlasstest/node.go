@@ -9,6 +9,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker/faulty"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/clock"
 )
 
@@ -83,15 +84,15 @@ func (n *Node) note(name, format string, args ...any) {
 }
 
 // noted adds the events that explain a failing test to the journal.
-func (n *Node) noted(name string, events windlass.Events) windlass.Events {
+func (n *Node) noted(name string, told events.Node) events.Node {
 	note := func(format string, args ...any) { n.note(name, format, args...) }
 	waitingFor := "" // noted once, not at every attempt
-	events.Joined = after(func() {
+	told.Joined = after(func() {
 		waitingFor = ""
 		note("has joined")
-	}, events.Joined)
-	left, waiting := events.Left, events.Waiting
-	events.Left = func(incarnation string, cause error, abandoned []string) {
+	}, told.Joined)
+	left, waiting := told.Left, told.Waiting
+	told.Left = func(incarnation string, cause error, abandoned []string) {
 		switch {
 		case len(abandoned) > 0:
 			note("leaves the handlers of %q behind (%v)", abandoned, cause)
@@ -104,7 +105,7 @@ func (n *Node) noted(name string, events windlass.Events) windlass.Events {
 			left(incarnation, cause, abandoned)
 		}
 	}
-	events.Waiting = func(cause error) {
+	told.Waiting = func(cause error) {
 		if text := fmt.Sprint(cause); text != waitingFor {
 			waitingFor = text
 			note("waits to join (%s)", text)
@@ -113,7 +114,7 @@ func (n *Node) noted(name string, events windlass.Events) windlass.Events {
 			waiting(cause)
 		}
 	}
-	return events
+	return told
 }
 
 // after makes an event, which may be nil, happen after something else.

@@ -15,6 +15,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
 	"github.com/windlass-go/windlass/broker/zookeeper/zktest"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/tree"
 )
 
@@ -123,7 +124,7 @@ func BenchmarkReads(b *testing.B) {
 
 // benchNodes runs three nodes, and returns them, a function that stops one, and one that
 // waits for all to stop.
-func benchNodes(b *testing.B, open func() *Broker, handler func(context.Context, *windlass.Claim) error, events windlass.Events) ([]*windlass.Node, []context.CancelFunc, *sync.WaitGroup) {
+func benchNodes(b *testing.B, open func() *Broker, handler func(context.Context, *windlass.Claim) error, events events.Node) ([]*windlass.Node, []context.CancelFunc, *sync.WaitGroup) {
 	b.Helper()
 	var nodes []*windlass.Node
 	var stops []context.CancelFunc
@@ -151,8 +152,8 @@ func BenchmarkJobs(b *testing.B) {
 		var done atomic.Int64
 		all := make(chan struct{})
 		_, stops, running := benchNodes(b, open, func(context.Context, *windlass.Claim) error { return nil },
-			windlass.Events{Ended: func(e windlass.End) {
-				if e.Outcome == windlass.OutcomeCompleted && done.Add(1) == benchJobs {
+			events.Node{Ended: func(e events.End) {
+				if e.Outcome == events.Completed && done.Add(1) == benchJobs {
 					close(all)
 				}
 			}})
@@ -194,7 +195,7 @@ func BenchmarkHandOver(b *testing.B) {
 			}
 			<-ctx.Done()
 			return ctx.Err()
-		}, windlass.Events{})
+		}, events.Node{})
 		client, err := windlass.NewClient(open(), "")
 		if err != nil {
 			b.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/zookeeper/zktest"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/pause"
 )
 
@@ -139,7 +140,7 @@ func TestNodesOutliveARestore(t *testing.T) {
 	for _, name := range []string{"n1", "n2"} {
 		store := openTest(t, config)
 		node, err := windlass.NewNode(windlass.Config{Broker: store, Name: name, SessionTTL: 5 * time.Second,
-			Events: windlass.Events{Left: func(_ string, cause error, _ []string) { left <- cause }},
+			Events: events.Node{Left: func(_ string, cause error, _ []string) { left <- cause }},
 			Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(func(ctx context.Context, c *windlass.Claim) error {
 				starts <- c.ID()
 				<-ctx.Done()

@@ -38,6 +38,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/events"
 )
 
 func main() {
@@ -75,7 +76,7 @@ func run(ctx context.Context, args []string) (err error) {
 	defer func() { err = errors.Join(err, end()) }()
 	config := nodeConfig(&poller{client: &http.Client{Timeout: 10 * time.Second}, out: out})
 	config.Broker, config.Name, config.SessionTTL = store, *name, 5*time.Second
-	config.Events = windlass.LogEvents(slog.Default())
+	config.Events = events.Log(slog.Default())
 	node, err := windlass.NewNode(config)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/placement"
 )
@@ -61,7 +62,7 @@ type GivingRules struct {
 	Get  func(id string) (Held, bool)
 	// Balance asks the balancer which of the running tasks, the longest running first,
 	// to give away. planned returns those that the plan moves elsewhere.
-	Balance func(t Trigger, running []Held, planned func() []string, now time.Time) []string
+	Balance func(t events.Trigger, running []Held, planned func() []string, now time.Time) []string
 	// StillUntil returns a time before which nothing is moved for balance.
 	StillUntil func() time.Time
 	// HasMore reports whether the node holds more than its share. It is called if the
@@ -71,7 +72,7 @@ type GivingRules struct {
 	// is empty: it no longer counts.
 	Leaves func(id, to string)
 	// Balanced reports how many claims are given away for a trigger.
-	Balanced func(t Trigger, claims int)
+	Balanced func(t events.Trigger, claims int)
 }
 
 // Self is the node whose claims are given away.
@@ -141,7 +142,7 @@ func (g *Giving) Pass(now time.Time) {
 	g.confirm(now)
 	if every := g.rules.ReviewEvery; every != nil && !now.Before(g.triggers.reviewAt) {
 		g.triggers.reviewAt = now.Add(max(every(), time.Second))
-		g.Balance(TriggerReview, now)
+		g.Balance(events.TriggerReview, now)
 	}
 	g.settle(now)
 	if due := g.triggers.due; due != 0 {
@@ -181,15 +182,15 @@ func (g *Giving) Give(h *Held, now time.Time) {
 }
 
 // Balance asks the balancer what to give away, and queues it.
-func (g *Giving) Balance(trigger Trigger, now time.Time) {
+func (g *Giving) Balance(trigger events.Trigger, now time.Time) {
 	self := g.rules.Self()
-	if self.Idle || self.Frozen && trigger != TriggerCommand {
+	if self.Idle || self.Frozen && trigger != events.TriggerCommand {
 		return
 	}
-	if trigger == TriggerCommand {
+	if trigger == events.TriggerCommand {
 		g.triggers.commanded(now)
 	}
-	if (trigger == TriggerMembership || trigger == TriggerCommand) && g.board.InFlight() > 0 {
+	if (trigger == events.TriggerMembership || trigger == events.TriggerCommand) && g.board.InFlight() > 0 {
 		g.triggers.again = trigger // what is being claimed cannot be given away yet
 	}
 	running := g.movable(trigger, now)
@@ -214,13 +215,13 @@ func (g *Giving) Balance(trigger Trigger, now time.Time) {
 // movable returns the claims that could be given away for a trigger, the longest
 // running first. Tasks that have just lost their nodes count as running longest: they
 // were interrupted often enough.
-func (g *Giving) movable(trigger Trigger, now time.Time) (running []Held) {
-	age := map[Trigger]time.Duration{TriggerSettling: confirmEvery, TriggerDrift: Settle, TriggerReview: Settle}[trigger]
+func (g *Giving) movable(trigger events.Trigger, now time.Time) (running []Held) {
+	age := map[events.Trigger]time.Duration{events.TriggerSettling: confirmEvery, events.TriggerDrift: Settle, events.TriggerReview: Settle}[trigger]
 	for h := range g.rules.Held() {
 		ran := now.Sub(h.Started)
 		switch {
 		case h.Leaves, h.Saving, h.Pulled, ran < age:
-		case trigger != TriggerCommand && g.fleet.EndsSoon(h.Class.Type, ran, trigger == TriggerSettling):
+		case trigger != events.TriggerCommand && g.fleet.EndsSoon(h.Class.Type, ran, trigger == events.TriggerSettling):
 		case g.offers.holdsBack(&h, now), !g.fleet.AnyTakes(h.Class):
 		default:
 			running = append(running, h)
@@ -243,7 +244,7 @@ func (g *Giving) view(shortLived map[string]bool) placement.View {
 
 // plannedMoves returns the tasks that the plan moves away from this node, the youngest
 // first, and the target of each.
-func (g *Giving) plannedMoves(trigger Trigger, running []Held, now time.Time) (ids []string, targets map[string]string) {
+func (g *Giving) plannedMoves(trigger events.Trigger, running []Held, now time.Time) (ids []string, targets map[string]string) {
 	v, tolerance := g.view(g.fleet.SurelyShortLived()), 0.0
 	if g.rules.Self().Frozen {
 		v.Nodes[0].Closed = "" // it was told to balance nevertheless
@@ -255,7 +256,7 @@ func (g *Giving) plannedMoves(trigger Trigger, running []Held, now time.Time) (i
 	}
 	// A node that joined gets its exact share. Otherwise nothing that runs well
 	// is moved for a task or two: the tasks of a node that left are taken over evenly.
-	if trigger != TriggerCommand && g.triggers.confirmAt.IsZero() && !g.spreads(now) {
+	if trigger != events.TriggerCommand && g.triggers.confirmAt.IsZero() && !g.spreads(now) {
 		tolerance = driftTolerance
 	}
 	targets = map[string]string{}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/placement"
@@ -23,7 +24,7 @@ type donor struct {
 	state  Self
 	claims map[string]Held
 	// asked lists the triggers for which the balancer was called.
-	asked []Trigger
+	asked []events.Trigger
 	given int
 	// chooses is the balancer, nil for the planned moves.
 	chooses func(running []Held) []string
@@ -42,7 +43,7 @@ func newDonor(t *testing.T, rules GivingRules, peers ...Peer) *donor {
 		h, ok := d.claims[id]
 		return h, ok
 	}
-	rules.Balance = func(t Trigger, running []Held, planned func() []string, _ time.Time) []string {
+	rules.Balance = func(t events.Trigger, running []Held, planned func() []string, _ time.Time) []string {
 		if d.asked = append(d.asked, t); d.chooses != nil {
 			return d.chooses(running)
 		}
@@ -54,7 +55,7 @@ func newDonor(t *testing.T, rules GivingRules, peers ...Peer) *donor {
 		d.claims[id] = h
 		d.fleet().Hold("self", h.Class, -1)
 	}
-	rules.Balanced = func(_ Trigger, n int) { d.given += n }
+	rules.Balanced = func(_ events.Trigger, n int) { d.given += n }
 	d.Giving = NewGiving(d.fleet(), d.Board, rules)
 	return d
 }
@@ -92,7 +93,7 @@ func (d *donor) departures(at time.Duration) (ids []string) {
 // moves balances on command, and checks the claims that are given away.
 func (d *donor) moves(want ...string) {
 	d.Helper()
-	d.Balance(TriggerCommand, after(time.Minute))
+	d.Balance(events.TriggerCommand, after(time.Minute))
 	if got := d.departures(time.Minute); !slices.Equal(got, want) {
 		d.Errorf("it gives away %q, want %q", got, want)
 	}
@@ -107,7 +108,7 @@ func (d *donor) otherHas(want int) {
 }
 
 func TestGiving_TheTriggerDecidesWhichClaimsMove(t *testing.T) {
-	triggers := []Trigger{TriggerMembership, TriggerCommand, TriggerDrift, TriggerSettling, TriggerReview}
+	triggers := []events.Trigger{events.TriggerMembership, events.TriggerCommand, events.TriggerDrift, events.TriggerSettling, events.TriggerReview}
 	const old, now = 0, time.Minute
 	for _, tt := range []struct {
 		name string
@@ -167,7 +168,7 @@ func TestGiving_TheYoungestClaimsMoveFirstAndEachOnce(t *testing.T) {
 	for i := range 4 {
 		d.holds(1, time.Duration(i)*time.Second)
 	}
-	d.Balance(TriggerCommand, after(time.Minute))
+	d.Balance(events.TriggerCommand, after(time.Minute))
 	d.moves("h003", "h002")
 	d.otherHas(2)
 }
@@ -179,12 +180,12 @@ func TestGiving_BalancesAgainOnceTheClaimsInFlightHaveLanded(t *testing.T) {
 	d.wants(0, "flies")
 	d.Giving.FleetChanged(false, d.now)
 	d.Giving.Pass(d.now)
-	if d.Giving.Pass(d.now); !slices.Equal(d.asked, []Trigger{TriggerMembership}) {
+	if d.Giving.Pass(d.now); !slices.Equal(d.asked, []events.Trigger{events.TriggerMembership}) {
 		t.Errorf("it balances for %v", d.asked)
 	}
 	d.Board.Landed("flies", Granted)
 	d.Giving.Landed()
-	if d.Giving.Pass(d.now); !slices.Equal(d.asked, []Trigger{TriggerMembership, TriggerMembership}) {
+	if d.Giving.Pass(d.now); !slices.Equal(d.asked, []events.Trigger{events.TriggerMembership, events.TriggerMembership}) {
 		t.Errorf("once the claim has landed it balances for %v", d.asked)
 	}
 }
@@ -198,7 +199,7 @@ func TestGiving_SettlesAfterTwoUnevenChecks(t *testing.T) {
 	for ; d.given == 0 && checks < 5; checks++ {
 		d.Giving.Pass(d.Giving.Wake(false))
 	}
-	if checks != 2 || d.given != 5 || d.asked[len(d.asked)-1] != TriggerSettling {
+	if checks != 2 || d.given != 5 || d.asked[len(d.asked)-1] != events.TriggerSettling {
 		t.Errorf("after %d checks %d are given away for %v", checks, d.given, d.asked)
 	}
 }
@@ -237,7 +238,7 @@ func TestGiving_MovesInRounds(t *testing.T) {
 func TestGiving_StayKeepsTheClaimsThatWereNotToldToStop(t *testing.T) {
 	d := newDonor(t, GivingRules{MovesMax: 100, Planned: true}, peer("other"))
 	d.holds(200, 0)
-	d.Balance(TriggerMembership, after(time.Minute))
+	d.Balance(events.TriggerMembership, after(time.Minute))
 	told := d.departures(time.Minute)
 	stays := d.Stay()
 	if len(told) != leavingWindow || len(told)+len(stays) != 100 {
@@ -253,7 +254,7 @@ func TestGiving_StayKeepsTheClaimsThatWereNotToldToStop(t *testing.T) {
 func TestGiving_StopsHandlersAsFastAsOtherNodesTakeTheTasks(t *testing.T) {
 	d := newDonor(t, GivingRules{MovesMax: 1000, Planned: true}, peer("other"))
 	d.holds(300, 0)
-	d.Balance(TriggerMembership, after(0))
+	d.Balance(events.TriggerMembership, after(0))
 	stop := func(at time.Duration, want int) []string {
 		t.Helper()
 		told := d.departures(at)
@@ -283,7 +284,7 @@ func TestGiving_OffersTasksThatNoOtherNodeTook(t *testing.T) {
 		d.Helper()
 		d.now = after(at)
 		before := d.given
-		if d.Balance(TriggerCommand, d.now); d.given-before != want {
+		if d.Balance(events.TriggerCommand, d.now); d.given-before != want {
 			d.Errorf("at %v it gives away %d, want %d", at, d.given-before, want)
 		}
 	}
@@ -334,7 +335,7 @@ func TestGiving_AClaimInTheNodesOwnTurnIsNotHeldBack(t *testing.T) {
 	d.claimedInsteadOf("other", "h000")
 	d.claimedInsteadOf("", "h000")
 	d.chooses = func(running []Held) []string { return []string{running[0].ID} }
-	if d.Balance(TriggerDrift, after(time.Minute/4)); d.given != 1 {
+	if d.Balance(events.TriggerDrift, after(time.Minute/4)); d.given != 1 {
 		t.Errorf("%d are given away", d.given)
 	}
 }
@@ -406,7 +407,7 @@ func TestGiving_ReviewsAndSettlesWithABalancerThatIgnoresThePlan(t *testing.T) {
 	d.holds(2, 0)
 	d.TasksChanged(start)
 	d.Giving.Pass(after(Settle)) // for a review, and because tasks changed
-	if want := []Trigger{TriggerReview, TriggerDrift}; !slices.Equal(d.asked, want) || d.given != 1 {
+	if want := []events.Trigger{events.TriggerReview, events.TriggerDrift}; !slices.Equal(d.asked, want) || d.given != 1 {
 		t.Errorf("it balances for %v, and gives away %d", d.asked, d.given)
 	}
 	d.departures(Settle)
@@ -468,7 +469,7 @@ func TestGiving_O08_ACommandIsFollowedByTheOtherHalfOfAnExchange(t *testing.T) {
 		d.fleet().Hold("other", g, 2)
 		d.holds(2, 0, func(held *Held) { held.Class = h })
 		if told {
-			d.Balance(TriggerCommand, after(time.Minute))
+			d.Balance(events.TriggerCommand, after(time.Minute))
 		}
 		if d.given != 0 {
 			t.Errorf("%d leave at once, want those of the other node to", d.given)
@@ -486,7 +487,7 @@ func TestGiving_O08_ACommandIsFollowedByTheOtherHalfOfAnExchange(t *testing.T) {
 func TestGiving_RecountIncludesTheTasksThatAreMoving(t *testing.T) {
 	d := newDonor(t, GivingRules{MovesMax: 100, Planned: true}, peer("other"))
 	d.holds(4, 0)
-	d.Balance(TriggerCommand, after(time.Minute))
+	d.Balance(events.TriggerCommand, after(time.Minute))
 	d.fleet().Recount()
 	d.Giving.Recount()
 	d.otherHas(2)

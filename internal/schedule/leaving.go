@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/placement"
 )
 
@@ -24,7 +25,7 @@ type leaving struct {
 	moving map[string]moving
 	// nextRound is the trigger for another round of balancing when these are gone; zero
 	// for none.
-	nextRound Trigger
+	nextRound events.Trigger
 }
 
 type moving struct {

@@ -3,25 +3,8 @@ package schedule
 import (
 	"time"
 
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/placement"
-)
-
-// Trigger is the reason for balancing.
-type Trigger uint8
-
-// The triggers.
-const (
-	// TriggerMembership: a node joined, left, froze or drained.
-	TriggerMembership Trigger = iota + 1
-	// TriggerCommand: a command asked for it.
-	TriggerCommand
-	// TriggerDrift: tasks came or went a while ago.
-	TriggerDrift
-	// TriggerSettling: nodes joined or left a few seconds ago, and every node has
-	// balanced since.
-	TriggerSettling
-	// TriggerReview: a review is due.
-	TriggerReview
 )
 
 const (
@@ -44,7 +27,7 @@ type triggers struct {
 	// due is the trigger to balance for once everything that has come in is planned.
 	// again is the one to balance for once more when the claims in flight have landed.
 	// Zero means none.
-	due, again Trigger
+	due, again events.Trigger
 	// confirmAt is when to check again whether a join or a leave has been balanced,
 	// zero for never; confirms is how many checks are left. uneven is set if it was not
 	// at the last check: tasks that end everywhere at once are seen to end elsewhere
@@ -64,7 +47,7 @@ type triggers struct {
 }
 
 func (t *triggers) fleetChanged(joined bool, now time.Time) {
-	t.due = TriggerMembership
+	t.due = events.TriggerMembership
 	if joined {
 		t.confirmAt, t.confirms, t.uneven, t.spreadUntil = now.Add(confirmEvery), confirmsMax, false, now.Add(spreadMax)
 	}
@@ -110,7 +93,7 @@ func (g *Giving) confirm(now time.Time) {
 	busy := g.board.InFlight()+len(g.leaving.moving)+len(g.board.Open()) > 0
 	uneven, was := !busy && !g.even(now), t.uneven
 	if uneven && was {
-		g.Balance(TriggerSettling, now)
+		g.Balance(events.TriggerSettling, now)
 	}
 	t.uneven = uneven
 	if t.confirms <= 0 && (was || !uneven) { // or there is one look more
@@ -137,7 +120,7 @@ func (g *Giving) settle(now time.Time) {
 		return
 	}
 	t.settleAt = time.Time{}
-	g.Balance(TriggerDrift, now)
+	g.Balance(events.TriggerDrift, now)
 	if g.rules.Planned && g.spreads(now) || t.unsettled || !g.rules.Planned && g.rules.HasMore(now) && g.fleet.Size() > 1 {
 		t.settleAt = now.Add(Settle)
 	}

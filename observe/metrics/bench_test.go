@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/observe/metrics"
 )
 
@@ -34,10 +34,10 @@ func BenchmarkCommit(b *testing.B) {
 
 func BenchmarkEvents(b *testing.B) {
 	m := newMetrics(b, metrics.Config{})
-	events := m.Events(windlass.Events{})
+	told := m.Events(events.Node{})
 	b.ReportAllocs()
 	for b.Loop() {
-		events.Granted(windlass.Grant{Task: "a", Type: "x", Cause: windlass.GrantPlaced, Waited: time.Millisecond})
-		events.Ended(windlass.End{Task: "a", Type: "x", Outcome: windlass.OutcomeCompleted, Ran: true, Took: time.Millisecond})
+		told.Granted(events.Grant{Task: "a", Type: "x", Cause: events.Placed, Waited: time.Millisecond})
+		told.Ended(events.End{Task: "a", Type: "x", Outcome: events.Completed, Ran: true, Took: time.Millisecond})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/memory"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/observe/metrics"
 	"github.com/windlass-go/windlass/observe/tracing"
 )
@@ -59,7 +60,7 @@ func inAProgram(ctx context.Context, store broker.Broker, hostname string, expor
 	}
 	node, err := windlass.NewNode(m.Instrument(windlass.Config{
 		Broker: store, Namespace: "/shop", Name: hostname, Handlers: handlers,
-		Tracer: tracer, Events: windlass.LogEvents(slog.Default().With("node", hostname)),
+		Tracer: tracer, Events: events.Log(slog.Default().With("node", hostname)),
 	}))
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/faulty"
 	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/observe/metrics"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
@@ -272,13 +273,13 @@ func TestMetrics_ElectionsThatAreLed(t *testing.T) {
 
 func TestMetrics_TypesAreBounded(t *testing.T) {
 	m := newMetrics(t, metrics.Config{TypesMax: 2})
-	events := m.Events(windlass.Events{})
+	told := m.Events(events.Node{})
 	for _, name := range []string{"a", "", "c", "d", "a", "c", ""} {
-		for _, outcome := range []windlass.Outcome{windlass.OutcomeCompleted, windlass.OutcomeFailed} {
-			events.Ended(windlass.End{Type: name, Outcome: outcome, Ran: true, Took: time.Second})
+		for _, outcome := range []events.Outcome{events.Completed, events.Failed} {
+			told.Ended(events.End{Type: name, Outcome: outcome, Ran: true, Took: time.Second})
 		}
 	}
-	events.Ended(windlass.End{Type: "a", Outcome: windlass.OutcomeReleased}) // nothing ran
+	told.Ended(events.End{Type: "a", Outcome: events.Released}) // nothing ran
 	for name, want := range map[string]float64{"a": 2, metrics.TypeNone: 2, metrics.TypeOther: 3} {
 		if got, _ := value(t, m, "windlass_run_seconds", "type="+name, "outcome=completed"); got != want {
 			t.Errorf("%v runs of type %s, want %v", got, name, want)
@@ -295,19 +296,19 @@ func TestMetrics_PassEverythingOn(t *testing.T) {
 	m := newMetrics(t, metrics.Config{})
 	var got []string
 	note := func(what string) { got = append(got, what) }
-	e := m.Events(windlass.Events{
+	e := m.Events(events.Node{
 		Joined: func(string, session.Timing) { note("joined") }, Left: func(string, error, []string) { note("left") },
-		Granted: func(windlass.Grant) { note("granted") }, Claimed: func(string, int64) { note("claimed") }, Ended: func(windlass.End) { note("ended") },
+		Granted: func(events.Grant) { note("granted") }, Claimed: func(string, int64) { note("claimed") }, Ended: func(events.End) { note("ended") },
 		Errored: func(string, error, time.Time) { note("errored") }, Adopted: func(string, int64) { note("adopted") },
-		Balanced: func(windlass.Trigger, int) { note("balanced") }, Corrupt: func(string, error) { note("corrupt") }, Braked: func(int, int) { note("braked") },
+		Balanced: func(events.Trigger, int) { note("balanced") }, Corrupt: func(string, error) { note("corrupt") }, Braked: func(int, int) { note("braked") },
 	})
 	e.Joined("i", session.Timing{})
-	e.Granted(windlass.Grant{Cause: windlass.GrantAdopted})
+	e.Granted(events.Grant{Cause: events.Adopted})
 	e.Claimed("a", 1)
-	e.Ended(windlass.End{Ran: true})
+	e.Ended(events.End{Ran: true})
 	e.Errored("a", errors.New("no"), time.Time{})
 	e.Adopted("a", 1)
-	e.Balanced(windlass.TriggerDrift, 1)
+	e.Balanced(events.TriggerDrift, 1)
 	e.Corrupt("k", errors.New("no"))
 	e.Braked(1, 1)
 	e.Left("i", nil, nil)

@@ -12,10 +12,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -28,7 +28,7 @@ const (
 var claimResults = []string{claimWon, claimLost, claimAmbiguous, claimFailed}
 
 // Events returns events that measure a node, and calls next for each.
-func (m *Metrics) Events(next windlass.Events) windlass.Events {
+func (m *Metrics) Events(next events.Node) events.Node {
 	e := next
 	e.Left = func(incarnation string, cause error, abandoned []string) {
 		if cause != nil {
@@ -38,11 +38,11 @@ func (m *Metrics) Events(next windlass.Events) windlass.Events {
 			next.Left(incarnation, cause, abandoned)
 		}
 	}
-	handover := map[windlass.GrantCause]prometheus.Observer{}
-	for _, cause := range []windlass.GrantCause{windlass.GrantPlaced, windlass.GrantMoved, windlass.GrantTakenOver, windlass.GrantReturned, windlass.GrantDequeued} {
+	handover := map[events.Cause]prometheus.Observer{}
+	for _, cause := range []events.Cause{events.Placed, events.Moved, events.TakenOver, events.Returned, events.Dequeued} {
 		handover[cause] = m.series.handover.WithLabelValues(string(cause))
 	}
-	e.Granted = func(g windlass.Grant) {
+	e.Granted = func(g events.Grant) {
 		if o := handover[g.Cause]; o != nil { // adopted claims have not waited
 			o.Observe(g.Waited.Seconds())
 		}
@@ -50,7 +50,7 @@ func (m *Metrics) Events(next windlass.Events) windlass.Events {
 			next.Granted(g)
 		}
 	}
-	e.Ended = func(end windlass.End) {
+	e.Ended = func(end events.End) {
 		if end.Ran {
 			m.types.observe(end)
 		}
@@ -62,7 +62,7 @@ func (m *Metrics) Events(next windlass.Events) windlass.Events {
 }
 
 // rareEvents adds the events that are not part of every run.
-func (m *Metrics) rareEvents(e, next windlass.Events) windlass.Events {
+func (m *Metrics) rareEvents(e, next events.Node) events.Node {
 	e.Errored = func(task string, err error, until time.Time) {
 		m.series.handlerErrors.WithLabelValues(strconv.FormatBool(until.IsZero())).Inc()
 		if next.Errored != nil {
@@ -75,7 +75,7 @@ func (m *Metrics) rareEvents(e, next windlass.Events) windlass.Events {
 			next.Adopted(task, token)
 		}
 	}
-	e.Balanced = func(trigger windlass.Trigger, released int) {
+	e.Balanced = func(trigger events.Trigger, released int) {
 		m.series.moves.Add(float64(released))
 		if next.Balanced != nil {
 			next.Balanced(trigger, released)
@@ -196,10 +196,10 @@ func newTypes(max int, runs *prometheus.HistogramVec) *types {
 // runLabels are the type and the outcome of a run, before the types are bounded.
 type runLabels struct {
 	taskType string
-	outcome  windlass.Outcome
+	outcome  events.Outcome
 }
 
-func (t *types) observe(end windlass.End) {
+func (t *types) observe(end events.End) {
 	labels := runLabels{end.Type, end.Outcome}
 	o := (*t.known.Load())[labels]
 	if o == nil {

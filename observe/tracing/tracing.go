@@ -26,7 +26,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/events"
 )
 
 // Scope is the name under which the spans are made.
@@ -50,7 +50,7 @@ const (
 )
 
 // New returns a tracer that uses a provider.
-func New(provider trace.TracerProvider) windlass.Tracer {
+func New(provider trace.TracerProvider) events.Tracer {
 	return &tracer{provider.Tracer(Scope)}
 }
 
@@ -59,8 +59,8 @@ func Service(name string) attribute.KeyValue { return attribute.String("service.
 
 type tracer struct{ spans trace.Tracer }
 
-// Start implements windlass.Tracer.
-func (t *tracer) Start(ctx context.Context, s windlass.SpanStart) (context.Context, windlass.Span) {
+// Start implements events.Tracer.
+func (t *tracer) Start(ctx context.Context, s events.SpanStart) (context.Context, events.Span) {
 	if !trace.SpanContextFromContext(ctx).IsValid() && s.Parent != "" {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": s.Parent})
 	}
@@ -76,15 +76,15 @@ func (t *tracer) Start(ctx context.Context, s windlass.SpanStart) (context.Conte
 // those of a message are.
 func kindOf(op string) trace.SpanKind {
 	switch op {
-	case windlass.SpanSubmit:
+	case events.SpanSubmit:
 		return trace.SpanKindProducer
-	case windlass.SpanRun:
+	case events.SpanRun:
 		return trace.SpanKindConsumer
 	}
 	return trace.SpanKindInternal
 }
 
-func attributes(s windlass.SpanStart) (all []attribute.KeyValue) {
+func attributes(s events.SpanStart) (all []attribute.KeyValue) {
 	text := func(key attribute.Key, value string) {
 		if value != "" {
 			all = append(all, key.String(plain(value)))
@@ -118,7 +118,7 @@ func plain(text string) string {
 
 type taskSpan struct{ span trace.Span }
 
-// Trace implements windlass.Span.
+// Trace implements events.Span.
 func (t *taskSpan) Trace() string {
 	c := t.span.SpanContext()
 	if !c.IsValid() {
@@ -127,8 +127,8 @@ func (t *taskSpan) Trace() string {
 	return fmt.Sprintf("00-%s-%s-%02x", c.TraceID(), c.SpanID(), byte(c.TraceFlags()&trace.FlagsSampled))
 }
 
-// End implements windlass.Span.
-func (t *taskSpan) End(end windlass.SpanEnd) {
+// End implements events.Span.
+func (t *taskSpan) End(end events.SpanEnd) {
 	if end.Outcome != "" {
 		t.span.SetAttributes(KeyOutcome.String(string(end.Outcome)))
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker/faulty"
 	"github.com/windlass-go/windlass/broker/memory"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/clock"
 	"github.com/windlass-go/windlass/observe/tracing"
 	"github.com/windlass-go/windlass/statemachine"
@@ -44,7 +45,7 @@ type fleet struct {
 	store    *memory.Store
 	exporter *tracetest.InMemoryExporter
 	provider *sdk.TracerProvider
-	tracer   windlass.Tracer
+	tracer   events.Tracer
 	client   *windlass.Client
 	running  sync.WaitGroup
 	stops    []context.CancelFunc
@@ -203,10 +204,10 @@ func (f *fleet) token(s tracetest.SpanStub) int {
 // describes checks the attributes of a task that was taken over.
 func (f *fleet) describes(move tracetest.SpanStub, claims, runs []tracetest.SpanStub, complete tracetest.SpanStub) {
 	f.Helper()
-	if says(move, tracing.KeyFrom) != "n1" || says(move, tracing.KeyNode) != "n2" || says(move, tracing.KeyCause) != string(windlass.GrantTakenOver) {
+	if says(move, tracing.KeyFrom) != "n1" || says(move, tracing.KeyNode) != "n2" || says(move, tracing.KeyCause) != string(events.TakenOver) {
 		f.Errorf("the move says %v", move.Attributes)
 	}
-	if says(claims[0], tracing.KeyCause) != string(windlass.GrantPlaced) || says(claims[0], tracing.KeyNode) != "n1" {
+	if says(claims[0], tracing.KeyCause) != string(events.Placed) || says(claims[0], tracing.KeyNode) != "n1" {
 		f.Errorf("the first claim says %v", claims[0].Attributes)
 	}
 	if f.token(claims[0]) >= f.token(claims[1]) || says(claims[1], tracing.KeyToken) != says(runs[1], tracing.KeyToken) {
@@ -215,7 +216,7 @@ func (f *fleet) describes(move tracetest.SpanStub, claims, runs []tracetest.Span
 	if runs[0].Status.Code != codes.Error || !strings.Contains(runs[0].Status.Description, windlass.ErrLost.Error()) || runs[1].Status.Code != codes.Unset {
 		f.Errorf("the runs ended with %v and %v", runs[0].Status, runs[1].Status)
 	}
-	if says(complete, tracing.KeyOutcome) != string(windlass.OutcomeCompleted) || says(complete, tracing.KeyTask) != "a" || says(complete, tracing.KeyType) != "work" {
+	if says(complete, tracing.KeyOutcome) != string(events.Completed) || says(complete, tracing.KeyTask) != "a" || says(complete, tracing.KeyType) != "work" {
 		f.Errorf("the end says %v", complete.Attributes)
 	}
 }
@@ -225,7 +226,7 @@ func TestTrace_IsNoPartOfWhatMakesTwoSubmissionsTheSame(t *testing.T) {
 		task := windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "other", Priority: 3}, Props: []byte(`{"n":1}`)}
 		f.submit(task)
 		first, err := f.client.Task(f.Context(), "a")
-		if err != nil || !windlass.ValidTrace(first.Spec.Trace) {
+		if err != nil || !events.ValidTrace(first.Spec.Trace) {
 			t.Fatalf("%v, %+v", err, first.Spec)
 		}
 		shown, err := json.Marshal(first)
@@ -309,7 +310,7 @@ func TestTrace_OfAJobIsNotKeptInTheTree(t *testing.T) {
 		if strings.Contains(string(job.Value), "trace") {
 			t.Errorf("its place in the tree is %s", job.Value)
 		}
-		if d, err := f.client.Task(f.Context(), "a_b"); err != nil || !windlass.ValidTrace(d.Spec.Trace) {
+		if d, err := f.client.Task(f.Context(), "a_b"); err != nil || !events.ValidTrace(d.Spec.Trace) {
 			t.Errorf("its task is %+v: %v", d.Spec, err)
 		}
 	})
@@ -350,7 +351,7 @@ func TestTrace_RunsThatFailPanicOrSleepAndWhatIsKilledWithoutOne(t *testing.T) {
 			}
 		}
 		outcomes := []string{says(f.spans("complete")[0], tracing.KeyOutcome), says(f.spans("complete")[1], tracing.KeyOutcome)}
-		if !slices.Equal(outcomes, []string{string(windlass.OutcomeFailed), string(windlass.OutcomeKilled)}) {
+		if !slices.Equal(outcomes, []string{string(events.Failed), string(events.Killed)}) {
 			t.Errorf("the ends are %q", outcomes)
 		}
 	})
@@ -374,18 +375,18 @@ func TestTrace_OfAClaimThatNoNodeHolds(t *testing.T) {
 
 func TestTrace_ThatIsNotSampledIsPassedOnAsSuch(t *testing.T) {
 	provider := sdk.NewTracerProvider(sdk.WithSampler(sdk.NeverSample()))
-	_, span := tracing.New(provider).Start(t.Context(), windlass.SpanStart{Op: windlass.SpanSubmit})
-	if name := span.Trace(); !windlass.ValidTrace(name) || !strings.HasSuffix(name, "-00") {
+	_, span := tracing.New(provider).Start(t.Context(), events.SpanStart{Op: events.SpanSubmit})
+	if name := span.Trace(); !events.ValidTrace(name) || !strings.HasSuffix(name, "-00") {
 		t.Errorf("it is called %q", name)
 	}
-	span.End(windlass.SpanEnd{})
+	span.End(events.SpanEnd{})
 	none := sdk.NewTracerProvider()
 	_ = none.Shutdown(t.Context())
-	_, span = tracing.New(none).Start(t.Context(), windlass.SpanStart{Op: windlass.SpanRun})
+	_, span = tracing.New(none).Start(t.Context(), events.SpanStart{Op: events.SpanRun})
 	if name := span.Trace(); name != "" {
 		t.Errorf("without a provider it is called %q", name)
 	}
-	span.End(windlass.SpanEnd{})
+	span.End(events.SpanEnd{})
 }
 
 // The runs of a node that was started below a span were all in the trace of that span.
@@ -431,8 +432,8 @@ func TestSpan_HasOnlyTextThatCanBeSent(t *testing.T) {
 	exporter := tracetest.NewInMemoryExporter()
 	provider := sdk.NewTracerProvider(sdk.WithSyncer(exporter))
 	hostile := "caf\xe9" + strings.Repeat("é", 10000)
-	_, span := tracing.New(provider).Start(t.Context(), windlass.SpanStart{Op: windlass.SpanRun, Task: hostile, Type: "\xff", From: "\xc3"})
-	span.End(windlass.SpanEnd{Err: errors.New(hostile)})
+	_, span := tracing.New(provider).Start(t.Context(), events.SpanStart{Op: events.SpanRun, Task: hostile, Type: "\xff", From: "\xc3"})
+	span.End(events.SpanEnd{Err: errors.New(hostile)})
 	s := exporter.GetSpans()[0]
 	texts := []string{s.Status.Description}
 	for _, a := range append(s.Attributes, s.Events[0].Attributes...) {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/view"
 )
 
@@ -21,7 +22,7 @@ type nodeDetail struct {
 	// Held is how many tasks it holds, or held last, by type and status.
 	Held map[string]map[windlass.Status]int `json:"held"`
 	// Deaths are those of the node within the last hour, the latest first.
-	Deaths []windlass.Death `json:"deaths"`
+	Deaths []events.Death `json:"deaths"`
 }
 
 func (a *app) nodeGetCommand() *cobra.Command {
@@ -65,7 +66,7 @@ func nodeOf(ctx context.Context, c *windlass.Client, name string) (nodeDetail, e
 		node.Held[t.Type][t.Status]++
 	}
 	deaths, err := c.Deaths(ctx)
-	node.Deaths = slices.DeleteFunc(deaths, func(d windlass.Death) bool { return d.Node != name })
+	node.Deaths = slices.DeleteFunc(deaths, func(d events.Death) bool { return d.Node != name })
 	return node, err
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/view"
 )
 
@@ -111,8 +112,8 @@ one it may have been each of the CLAIMS: whichever dies with nodes again is foun
 // suspectsShown is how many suspects a row has.
 const suspectsShown = 3
 
-func deathTable(deaths []windlass.Death, now time.Time) table {
-	return table{heading: []string{"NODE", "WHAT", "AGO", "CLAIMS", "CULPRIT", "SUSPECTS"}, rows: rowsOf(deaths, func(d windlass.Death) []string {
+func deathTable(deaths []events.Death, now time.Time) table {
+	return table{heading: []string{"NODE", "WHAT", "AGO", "CLAIMS", "CULPRIT", "SUSPECTS"}, rows: rowsOf(deaths, func(d events.Death) []string {
 		culprit, suspects := "-", "-"
 		switch {
 		case d.Culprit != "":

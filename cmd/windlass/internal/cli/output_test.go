@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -123,9 +124,9 @@ func TestExplanation_NodesWithOneVerdictAreOneRow(t *testing.T) {
 
 func TestDeaths_AnOldSuspectIsNotNoneAndALateTimeIsNotExact(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	rows := deathTable([]windlass.Death{
-		{Node: "a", At: at, Claims: 3, Lost: []windlass.LostClaim{{Task: "x"}}, Recent: 1},
-		{Node: "b", At: at, Claims: 3, Lost: []windlass.LostClaim{{Task: "x"}}, Late: true},
+	rows := deathTable([]events.Death{
+		{Node: "a", At: at, Claims: 3, Lost: []events.Lost{{Task: "x"}}, Recent: 1},
+		{Node: "b", At: at, Claims: 3, Lost: []events.Lost{{Task: "x"}}, Late: true},
 		{Node: "c", At: at},
 	}, at.Add(5*time.Minute)).rows
 	for i, want := range []string{"a node 5m 3 - x", "b node 5m or more 3 - none new", "c node 5m 0 - -"} {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/meter"
 	"github.com/windlass-go/windlass/internal/view"
 )
@@ -62,7 +63,7 @@ run again, unless one of the flags --retry-… says how often it may.`,
 					return a.planSubmit(cmd.Context(), c, tasks)
 				})
 			}
-			var tracer windlass.Tracer
+			var tracer events.Tracer
 			stopTracing, err := a.startTracing(cmd.Context(), a.logger(slog.LevelInfo, false), &tracer)
 			if err != nil {
 				return err

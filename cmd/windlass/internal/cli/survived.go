@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -57,7 +58,7 @@ func (s *survived) keep(incarnations ...string) {
 }
 
 // events returns events that are told to s as well.
-func (s *survived) events(e windlass.Events) windlass.Events {
+func (s *survived) events(e events.Node) events.Node {
 	joined, left := e.Joined, e.Left
 	e.Joined = func(incarnation string, timing session.Timing) {
 		s.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -17,13 +17,13 @@ func TestSurvived_O02_TheNextProcessKnowsWhatEndedBeforeItsProcess(t *testing.T)
 	dir := t.TempDir()
 	var warned bytes.Buffer
 	var told []string
-	start := func(want string) (*survived, windlass.Events) {
+	start := func(want string) (*survived, events.Node) {
 		t.Helper()
 		s := readSurvived(dir, slog.New(slog.NewTextHandler(&warned, nil)))
 		if got := strings.Join(s.names, " "); got != want {
 			t.Errorf("known as survived are %q, want %q", got, want)
 		}
-		return s, s.events(windlass.Events{
+		return s, s.events(events.Node{
 			Joined: func(name string, _ session.Timing) { told = append(told, "joined "+name) },
 			Left:   func(name string, _ error, _ []string) { told = append(told, "left "+name) },
 		})

@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/observe/tracing"
 )
 
@@ -44,7 +44,7 @@ func tracesWanted() (bool, error) {
 
 // startTracing sets tracer if the standard variables ask for traces. stop sends the last
 // spans and logs errors.
-func (a *app) startTracing(ctx context.Context, log *slog.Logger, tracer *windlass.Tracer) (stop func(), err error) {
+func (a *app) startTracing(ctx context.Context, log *slog.Logger, tracer *events.Tracer) (stop func(), err error) {
 	wanted, err := tracesWanted()
 	if err != nil || !wanted {
 		return func() {}, err

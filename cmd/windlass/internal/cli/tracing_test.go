@@ -16,7 +16,7 @@ import (
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/events"
 )
 
 // otlp is a collector of spans.
@@ -39,13 +39,13 @@ func TestTracing_SendsSpansToTheConfiguredCollector(t *testing.T) {
 	url, got := otlp(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
 	a := &app{err: io.Discard}
-	var tracer windlass.Tracer
+	var tracer events.Tracer
 	stop, err := a.startTracing(t.Context(), slog.New(slog.DiscardHandler), &tracer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, span := tracer.Start(context.Background(), windlass.SpanStart{Op: windlass.SpanSubmit, Task: "a"})
-	span.End(windlass.SpanEnd{})
+	_, span := tracer.Start(context.Background(), events.SpanStart{Op: events.SpanSubmit, Task: "a"})
+	span.End(events.SpanEnd{})
 	stop()
 	sent := (<-got).ResourceSpans[0]
 	ofWindlass := slices.ContainsFunc(sent.Resource.Attributes, func(about *common.KeyValue) bool {
@@ -77,7 +77,7 @@ func TestTracing_IsOffByDefault(t *testing.T) {
 				name, value, _ := strings.Cut(variable, "=")
 				t.Setenv(name, value)
 			}
-			var tracer windlass.Tracer
+			var tracer events.Tracer
 			stop, err := (&app{err: io.Discard}).startTracing(t.Context(), slog.New(slog.DiscardHandler), &tracer)
 			if err == nil {
 				defer stop()

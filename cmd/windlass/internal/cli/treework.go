@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/session"
@@ -56,18 +57,18 @@ func (a *app) dequeueInto(ctx context.Context, f dequeueFlags) error {
 	outliveReaders()
 	w := &jobWorker{app: a, flags: f, broker: b, commands: commands}
 	log := a.logger(slog.LevelWarn, f.verbose)
-	events := windlass.LogEvents(log)
+	told := events.Log(log)
 	if !f.verbose {
-		events.Errored = nil // this command ends with that error
+		told.Errored = nil // this command ends with that error
 	}
-	events = w.noted(events)
+	told = w.noted(told)
 	w.space, err = a.space()
 	if err != nil {
 		return errors.Join(err, b.Close())
 	}
 	w.node, err = windlass.NewNode(windlass.Config{
 		Broker: b, Namespace: a.namespace, Name: f.nodeName, Pulls: []string{f.jobType}, SessionTTL: f.sessionTTL, ShutdownGrace: shutdownGrace(timing),
-		Version: view.BuildVersion().Version, Events: events, Renewed: commands.renewed,
+		Version: view.BuildVersion().Version, Events: told, Renewed: commands.renewed,
 		Fence: func(overdue func() []string) { exitIfOverdue(log, overdue, timing.Slack) },
 	})
 	if err != nil {
@@ -136,7 +137,7 @@ func (w *jobWorker) tryTake(ctx context.Context, jobType string) (*windlass.Dequ
 }
 
 // noted returns events that w learns of as well.
-func (w *jobWorker) noted(e windlass.Events) windlass.Events {
+func (w *jobWorker) noted(e events.Node) events.Node {
 	joined, waiting := e.Joined, e.Waiting
 	e.Joined = func(incarnation string, timing session.Timing) {
 		w.nameless.Store(false)

@@ -19,6 +19,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/repeats"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/observe/metrics"
 	"github.com/windlass-go/windlass/session"
@@ -94,7 +95,7 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 	config := c.Config
 	survived := readSurvived(c.LogDir, c.log)
 	config.Broker, config.Version, config.Renewed = b, view.BuildVersion().Version, supervisor.SetDeadline
-	config.Events, config.Survived = survived.events(windlass.LogEvents(c.log)), survived.names
+	config.Events, config.Survived = survived.events(events.Log(c.log)), survived.names
 	config.ShutdownGrace = shutdownGrace(timing)
 	config.Handlers = exectask.Handlers(supervisor, c.allow, commandEvents(c.log, c.metrics))
 	config.NewTask = exectask.Leave(c.allow, func(task string, err error) { c.log.Warn("left to other nodes", "task", task, "error", err) })

@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
@@ -45,7 +46,7 @@ type snapshot struct {
 	returns map[string]time.Time
 	// paused has the pauses of types, by type.
 	paused map[string]windlass.Suspension
-	deaths []windlass.Death
+	deaths []events.Death
 	// failing has the tasks whose runs keep failing, looping those whose handlers start again
 	// and again what they run, lost those whose claims are lost again and again, live or not;
 	// all say how.

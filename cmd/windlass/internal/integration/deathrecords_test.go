@@ -10,6 +10,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -20,7 +21,7 @@ func TestPoison_O02_TwoWritersOfARecordLoseNothing(t *testing.T) {
 		space, err := keys.New("test")
 		c.must(err)
 		key := space.NodeDeath("a", "before")
-		write := func(d windlass.Death) {
+		write := func(d events.Death) {
 			t.Helper()
 			_, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put(key, d.Encode())}})
 			c.must(err)
@@ -28,7 +29,7 @@ func TestPoison_O02_TwoWritersOfARecordLoseNothing(t *testing.T) {
 		c.Submit(windlass.Submission{ID: "innocent"}, windlass.Submission{ID: "poison"})
 		c.joinFaulty("a", `delay-request 700ms on commit below "/test/nodes/a/deaths"`)
 		c.WaitUntil(time.Minute, "they run", c.allRunning(2))
-		d := windlass.Death{At: time.Now(), Claims: 2, Recent: 2, Lost: []windlass.LostClaim{
+		d := events.Death{At: time.Now(), Claims: 2, Recent: 2, Lost: []events.Lost{
 			{Task: "poison", Token: broker.Revision(c.task("poison").Token)}, {Task: "innocent", Token: broker.Revision(c.task("innocent").Token)},
 		}}
 		write(d)
@@ -65,12 +66,12 @@ func TestPoison_O02_WhatWasSetAsideWronglyRunsAgain(t *testing.T) {
 				died := 0
 				die := func(culprit string, lost ...string) {
 					died++
-					d := windlass.Death{At: time.Now(), Claims: len(lost), Recent: len(lost), Restarted: true, Culprit: culprit}
+					d := events.Death{At: time.Now(), Claims: len(lost), Recent: len(lost), Restarted: true, Culprit: culprit}
 					if culprit != "" {
 						d.Count, d.Limit = 3, 3
 					}
 					for _, id := range lost {
-						d.Lost = append(d.Lost, windlass.LostClaim{Task: id, Token: broker.Revision(c.task(id).Token)})
+						d.Lost = append(d.Lost, events.Lost{Task: id, Token: broker.Revision(c.task(id).Token)})
 					}
 					_, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put(space.NodeDeath("x", fmt.Sprint(died)), d.Encode())}})
 					c.must(err)
@@ -112,7 +113,7 @@ func TestPoison_O02_WhatWasSetAsideWronglyRunsAgain(t *testing.T) {
 	}
 }
 
-func (c *cluster) deaths() []windlass.Death {
+func (c *cluster) deaths() []events.Death {
 	c.t.Helper()
 	deaths, err := c.client.Deaths(c.t.Context())
 	c.must(err)

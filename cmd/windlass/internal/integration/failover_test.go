@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/events"
 )
 
 // slowly waits until all tasks run, and fails if the remaining nodes take them over faster
@@ -163,7 +164,7 @@ func TestFailover_TheLogSaysWhoTookOverWhatFromWhom(t *testing.T) {
 		var lines bytes.Buffer
 		dies := c.join("n1", running(untilStopped))
 		survivor := c.join("n2", running(untilStopped), func(cfg *windlass.Config) {
-			cfg.Events = windlass.LogEvents(slog.New(slog.NewTextHandler(&lines, nil)))
+			cfg.Events = events.Log(slog.New(slog.NewTextHandler(&lines, nil)))
 		})
 		c.submit(20, windlass.Spec{})
 		c.WaitUntil(time.Minute, "all run", c.allRunning(20))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/statemachine"
 	"github.com/windlass-go/windlass/windlasstest"
 )
@@ -26,7 +27,7 @@ type supervised struct {
 	died  chan string
 	// renamed is true if what has died comes back under another name.
 	renamed bool
-	events  windlass.Events
+	events  events.Node
 }
 
 func supervise(c *cluster, fuse time.Duration, names ...string) *supervised {
@@ -245,7 +246,7 @@ func TestPoison_O02_ItIsToldWhoIsToBlameAndTheNodesAreExcused(t *testing.T) {
 	inMemory(t, func(t *testing.T, c *cluster) {
 		var told, blamed atomic.Int32
 		s := &supervised{cluster: c, nodes: map[string]*windlasstest.Node{}, died: make(chan string, 2)}
-		s.events.Died = func(d windlass.Death) {
+		s.events.Died = func(d events.Death) {
 			if told.Add(1); d.Culprit == "poison" {
 				blamed.Add(1)
 			}
@@ -330,7 +331,7 @@ func TestPoison_O02_NodesThatDieAndReturnTogetherAreAllRecorded(t *testing.T) {
 		}
 		c.WaitUntil(time.Minute, "all run", c.allRunning(30))
 		c.WaitUntil(time.Minute, "all deaths are recorded and answered", func() bool {
-			return !slices.ContainsFunc(c.deaths(), func(d windlass.Death) bool { return !d.Restarted }) && len(c.deaths()) == len(names)
+			return !slices.ContainsFunc(c.deaths(), func(d events.Death) bool { return !d.Restarted }) && len(c.deaths()) == len(names)
 		})
 		claims := 0
 		for _, d := range c.deaths() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/windlasstest"
 )
@@ -350,7 +351,7 @@ type sluggish struct{ windlass.Planner }
 func (sluggish) ReviewEvery() time.Duration { return time.Second }
 
 func (sluggish) Balance(v *windlass.View) []string {
-	if v.Trigger == windlass.TriggerReview {
+	if v.Trigger == events.TriggerReview {
 		time.Sleep(500 * time.Millisecond)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/session"
 )
@@ -108,10 +109,10 @@ func (f *fleet) newMember(ctx context.Context, name string) (*member, error) {
 			}),
 			jobType: windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil }),
 		},
-		Events: windlass.Events{
+		Events: events.Node{
 			Joined: func(string, session.Timing) { f.count(&f.joined, 1) },
-			Ended: func(e windlass.End) {
-				if e.Outcome == windlass.OutcomeCompleted {
+			Ended: func(e events.End) {
+				if e.Outcome == events.Completed {
 					f.count(&f.completed, 1)
 				}
 			},
@@ -149,11 +150,11 @@ func (f *fleet) await(ctx context.Context, what string, count *atomic.Int64, wan
 	})
 }
 
-func (f *fleet) granted(g windlass.Grant) {
+func (f *fleet) granted(g events.Grant) {
 	at := time.Now().Add(-g.Waited)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if g.Cause == windlass.GrantTakenOver && f.lost != "" && g.From == f.lost && (f.freedAt.IsZero() || at.Before(f.freedAt)) {
+	if g.Cause == events.TakenOver && f.lost != "" && g.From == f.lost && (f.freedAt.IsZero() || at.Before(f.freedAt)) {
 		f.freedAt = at
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/events"
 )
 
 // noteSetAside notes that a task was set aside, for Events.Errored.
@@ -65,7 +66,7 @@ func (w *world) judgeDeaths() {
 
 // hasDied reports whether a process with the name of one that is recorded as dead has
 // died. It may have been suspended until its name was another's.
-func (w *world) hasDied(d windlass.Death) bool {
+func (w *world) hasDied(d events.Death) bool {
 	return slices.ContainsFunc(w.processes, func(p *process) bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()

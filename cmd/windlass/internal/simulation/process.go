@@ -11,6 +11,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/clock"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/windlasstest"
@@ -235,9 +236,9 @@ func (p *process) mend() {
 	p.Heal()
 }
 
-func (p *process) events() windlass.Events {
+func (p *process) events() events.Node {
 	w := p.world
-	return windlass.Events{
+	return events.Node{
 		Joined:  func(string, session.Timing) { p.joined.Store(true) },
 		Errored: w.noteSetAside,
 		Fenced:  func(string, int64, error) { w.count(countFenced) },

@@ -20,8 +20,8 @@ type event struct {
 	do     func(w *world) bool
 }
 
-// events of every storm, with their weights.
-var events = []event{
+// dangers are the events of every storm, with their weights.
+var dangers = []event{
 	{"node killed", 4, func(w *world) bool { return w.onNode((*process).Kill, true) }},
 	{"node stopped", 3, func(w *world) bool { return w.stopNode() }},
 	{"node started", 8, func(w *world) bool { return w.startNode() }},
@@ -59,7 +59,7 @@ var events = []event{
 }
 
 var eventsWeight = func() (sum int) {
-	for _, e := range events {
+	for _, e := range dangers {
 		sum += e.weight
 	}
 	return sum
@@ -68,7 +68,7 @@ var eventsWeight = func() (sum int) {
 // happen does one thing at random.
 func (w *world) happen() {
 	n := w.random.IntN(eventsWeight)
-	for _, e := range events {
+	for _, e := range dangers {
 		if n -= e.weight; n < 0 {
 			if e.do(w) && e.name != "" {
 				w.count(e.name)

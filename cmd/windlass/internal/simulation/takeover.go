@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
@@ -81,7 +82,7 @@ const suspectsWait = 3 * time.Minute
 // anySuspects reports whether nodes have died that had just claimed tasks.
 func (w *world) anySuspects() bool {
 	recorded, err := w.operator.Deaths(w.t.Context())
-	return err == nil && slices.ContainsFunc(recorded, func(d windlass.Death) bool { return d.Recent > 0 })
+	return err == nil && slices.ContainsFunc(recorded, func(d events.Death) bool { return d.Recent > 0 })
 }
 
 // suspected reports whether nodes have died that held a task.
