@@ -12,9 +12,6 @@ import (
 	"github.com/windlass-go/windlass/internal/mirror"
 )
 
-// setAside begins the error of a task that is to blame for deaths.
-const setAside = "set aside: the process that ran it died"
-
 // blame fails a task that is to blame for deaths, and reports whether it is.
 func (in *incarnation) blame(r *run) bool {
 	d := in.deaths.Blamed(r.claim.id, r.claim.created)
@@ -28,7 +25,7 @@ func (in *incarnation) blame(r *run) bool {
 		}
 	}
 	slices.Reverse(nodes)
-	in.fault(r, Permanent(fmt.Errorf(setAside+" %d times, on %s", d.Count, strings.Join(nodes, ", "))))
+	in.fault(r, Permanent(fmt.Errorf(deaths.SetAside+" %d times, on %s", d.Count, strings.Join(nodes, ", "))))
 	return true
 }
 
@@ -89,7 +86,7 @@ func (n *Node) bringBack(ctx context.Context, r deaths.Refuted) error {
 		return err // cannot be: the node has the same configuration
 	}
 	detail, err := client.Task(ctx, r.Task)
-	if err == nil && detail.Status == StatusFailed && detail.Token > int64(r.Token) && strings.HasPrefix(detail.LastError(), setAside) {
+	if err == nil && detail.Status == StatusFailed && detail.Token > int64(r.Token) && strings.HasPrefix(detail.LastError(), deaths.SetAside) {
 		if err = client.Rerun(ctx, Rerun{KeepProgress: true}, r.Task)[0]; err == nil {
 			client.note(ctx, map[string]changeNote{r.Task: {
 				text: fmt.Sprintf("continue, by node %s: it was set aside wrongly, as %s explains the deaths", n.config.Name, r.By), ended: detail.Token,

@@ -56,7 +56,7 @@ func (in *incarnation) read(t *mirror.Task) (r schedule.Reading, ok bool) {
 		in.events.Corrupt(in.node.space.Task(t.ID), k.Err)
 		return r, false
 	}
-	self := in.info.placed()
+	self := in.info.Placed()
 	self.Types, self.Pulls = []string{k.Class.Type}, nil
 	eligible := self.Excludes(k.Class) == ""
 	r = schedule.Reading{
@@ -112,7 +112,7 @@ func (in *incarnation) askBalancer(now time.Time) func(c *schedule.Candidate) (b
 
 // claimPass queues the claims on the tasks that this node should have.
 func (in *incarnation) claimPass(now time.Time) {
-	for _, c := range in.board.Pass(in.info.placed(), now) {
+	for _, c := range in.board.Pass(in.info.Placed(), now) {
 		in.claim(c, now)
 	}
 	for _, taskType := range in.config.Pulls {

@@ -57,6 +57,13 @@ func NewClient(b broker.Broker, namespace string, options ...ClientOption) (*Cli
 	return c, nil
 }
 
+// Broker returns the client's broker. What is written through it is in the next list of the client, as is what the client
+// writes.
+func (c *Client) Broker() broker.Broker { return c.broker }
+
+// Namespace returns the client's namespace.
+func (c *Client) Namespace() string { return c.space.Root() }
+
 type callerKey struct{}
 
 // WithCaller returns a context in which somebody makes changes: a task names who submitted

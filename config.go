@@ -192,7 +192,7 @@ func (c Config) checkHandlers() error {
 	}
 	for _, name := range c.Pulls {
 		if name != "" {
-			wrong = append(wrong, checkType(name))
+			wrong = append(wrong, keys.CheckType(name))
 		}
 		if _, both := c.Handlers[name]; both {
 			wrong = append(wrong, badInput("pulls", name, "there is a handler for this type"))
@@ -216,7 +216,7 @@ func (c Config) checkHandlers() error {
 			wrong = append(wrong, badInput("handlers", name, "the handler must not be nil"))
 		}
 		if name != "" && name != AnyType {
-			wrong = append(wrong, checkType(name))
+			wrong = append(wrong, keys.CheckType(name))
 		}
 	}
 	return errors.Join(wrong...)

@@ -34,19 +34,6 @@ func (s *Suspension) String() string {
 	return text
 }
 
-// note says who made it and why, empty if that is not known or s is nil.
-func (s *Suspension) note() string {
-	switch {
-	case s == nil || s.By == "" && s.Reason == "":
-		return ""
-	case s.Reason == "":
-		return " (by " + s.By + ")"
-	case s.By == "":
-		return " (" + s.Reason + ")"
-	}
-	return " (by " + s.By + ": " + s.Reason + ")"
-}
-
 // SuspensionReasonBytesMax is the maximum length of Suspension.Reason.
 const SuspensionReasonBytesMax = 1024
 
@@ -97,7 +84,7 @@ func (c *Client) changeCordon(ctx context.Context, what, node string, op broker.
 
 // Cordons returns the cordons of all nodes, by node, those that are away included.
 func (c *Client) Cordons(ctx context.Context) (map[string]Suspension, error) {
-	nodes, err := listNodes(ctx, c.broker, c.space)
+	nodes, err := mirror.ListNodes(ctx, c.broker, c.space)
 	if err != nil {
 		return nil, fmt.Errorf("list cordons: %w", err)
 	}
@@ -113,10 +100,11 @@ func cordonOf(n *mirror.Node) *Suspension {
 	if !n.Cordoned {
 		return nil
 	}
-	return suspension(n.Cordon)
+	return ParseSuspension(n.Cordon)
 }
 
-func suspension(value []byte) *Suspension {
+// ParseSuspension parses a stored cordon or pause. One that cannot be read says so as its reason.
+func ParseSuspension(value []byte) *Suspension {
 	var s Suspension
 	if err := json.Unmarshal(value, &s); err != nil {
 		s = Suspension{Reason: "unreadable: " + shorten.To(string(value), 80)}

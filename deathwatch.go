@@ -98,7 +98,7 @@ func (in *incarnation) deathLimits(id string) (l deaths.Limits, ok bool) {
 func (in *incarnation) recordOf(d *events.Death) broker.Txn {
 	key := in.node.space.NodeDeath(d.Node, d.Incarnation)
 	txn := broker.Txn{If: []broker.Cond{broker.Absent(key)}, Then: []broker.Op{broker.Put(key, d.Encode())}}
-	for _, old := range deaths.Outdated(recordedDeaths(in.nodes), d.Node) {
+	for _, old := range deaths.Outdated(deaths.Recorded(in.nodes), d.Node) {
 		txn.Then = append(txn.Then, broker.Delete(in.node.space.NodeDeath(d.Node, old.Incarnation)))
 	}
 	return txn
@@ -145,8 +145,8 @@ func (in *incarnation) deathsRecorded(now time.Time) {
 		return
 	}
 	in.deaths.stale = false
-	recorded, known := recordedDeaths(in.nodes), in.deaths.Book
-	in.deaths.Set(recorded, !in.deaths.listed, createdIn(in.tasks), now)
+	recorded, known := deaths.Recorded(in.nodes), in.deaths.Book
+	in.deaths.Set(recorded, !in.deaths.listed, in.tasks.CreatedAt, now)
 	in.forgetLater(now)
 	in.deaths.excused = in.deaths.Excused(in.config.Name) && in.deaths.Excess(in.config.Name, registeredIn(in.nodes)) < 2
 	in.board.Look(in.deaths.Suspects())
@@ -236,12 +236,12 @@ func createdIn(tasks *mirror.Tasks) func(id string) broker.Revision {
 // takeBack removes the records of deaths that this process has survived, while another has its
 // name: nobody else would.
 func (in *incarnation) takeBack(ctx context.Context) {
-	nodes, err := listNodes(ctx, in.config.Broker, in.node.space)
+	nodes, err := mirror.ListNodes(ctx, in.config.Broker, in.node.space)
 	if err != nil {
 		return // it is tried again once this node is registered
 	}
 	var txns []broker.Txn
-	for _, d := range recordedDeaths(nodes) {
+	for _, d := range deaths.Recorded(nodes) {
 		if d.Node == in.config.Name && slices.Contains(in.node.incarnations, d.Incarnation) {
 			txns = append(txns, broker.Txn{Then: []broker.Op{broker.Delete(in.node.space.NodeDeath(d.Node, d.Incarnation))}})
 		}

@@ -87,7 +87,7 @@ func (c *Client) DequeueDetached(ctx context.Context, taskType, owner string, le
 
 func (c *Client) checkDetached(ctx context.Context, taskType, owner string, lease time.Duration) error {
 	if taskType != "" {
-		if err := checkType(taskType); err != nil {
+		if err := keys.CheckType(taskType); err != nil {
 			return err
 		}
 	}
@@ -122,7 +122,7 @@ func (c *Client) detachable(ctx context.Context, taskType, owner string) ([]deta
 		return nil, err
 	}
 	kinds := kind.New(readKind)
-	tasks := mirror.NewTasks(c.space, mirror.Keep{Kind: func(spec []byte) any { return kinds.Of(spec) }, Skips: skips})
+	tasks := mirror.NewTasks(c.space, mirror.Keep{Kind: func(spec []byte) any { return kinds.Of(spec) }, Skips: coordinator.Skips})
 	tasks.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
 	now := time.Now()
 	var found []detachable

@@ -33,7 +33,7 @@ func (in *incarnation) newGiving() *schedule.Giving {
 // givingSelf returns this node for its Giving.
 func (in *incarnation) givingSelf() schedule.Self {
 	idle := in.closing || in.lost || in.info.Draining || in.tasks.Revision() == 0 || in.nodes.Revision() == 0
-	return schedule.Self{Node: in.info.placed(), Frozen: in.info.Frozen || in.info.Cordoned || !in.info.Probation.IsZero(), Idle: idle}
+	return schedule.Self{Node: in.info.Placed(), Frozen: in.info.Frozen || in.info.Cordoned || !in.info.Probation.IsZero(), Idle: idle}
 }
 
 // view returns the current cluster for the balancer.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -65,7 +66,7 @@ type runFunc func(context.Context, *Claim) error
 func (f runFunc) Run(ctx context.Context, c *Claim) error { return f(ctx, c) }
 
 // AnyType is the key of Config.Handlers for all types that have no entry of their own.
-const AnyType = "*"
+const AnyType = keys.AnyType
 
 // Stateful turns a function into a handler that receives messages and returns one. The
 // returned message changes the task's state: Complete, Sleep with its time, Pause,

@@ -138,7 +138,7 @@ func newIncarnation(n *Node, s *session.Session) *incarnation {
 	in.alive, in.deactivate = context.WithCancel(s.Context())
 	in.tasks = mirror.NewTasks(n.space, mirror.Keep{
 		Props: n.config.NewTask != nil, Kind: func(spec []byte) any { return in.kinds.Of(spec) }, Count: in.count, Recount: in.recount,
-		Ended: in.deaths.Ended, Mine: s.ID(), Skips: skips,
+		Ended: in.deaths.Ended, Mine: s.ID(), Skips: coordinator.Skips,
 	})
 	in.board = in.newBoard()
 	in.giving = in.newGiving()

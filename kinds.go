@@ -17,9 +17,14 @@ type taskKind = kind.Kind[Spec]
 func readKind(value []byte) (Spec, placement.Class, kind.Facts) {
 	s, err := parseSpec(value)
 	s.SubmittedAt, s.Digest, s.Trace, s.By, s.Tags = time.Time{}, "", "", "", nil
-	return s, placement.Class{
+	return s, s.Class(), kind.Facts{Priority: s.Priority, NotBefore: s.NotBefore, Turn: broker.Revision(s.Turn), Needs: s.Needs, Err: err}
+}
+
+// Class returns what the planner needs to know of the task.
+func (s *Spec) Class() placement.Class {
+	return placement.Class{
 		Type: s.Type, Weight: min(s.Weight, WeightMax), Require: s.Require, Prefer: s.Prefer, Node: s.Node, Group: s.Group,
-	}, kind.Facts{Priority: s.Priority, NotBefore: s.NotBefore, Turn: broker.Revision(s.Turn), Needs: s.Needs, Err: err}
+	}
 }
 
 // origin has the fields in which most specs differ.

@@ -17,7 +17,7 @@ const (
 	// ResultBytesMax limits a handler's result, as JSON.
 	ResultBytesMax = 256 << 10
 	// TypeBytesMax limits the name of a type.
-	TypeBytesMax = 128
+	TypeBytesMax = keys.TypeBytesMax
 	// NeedsMax limits the needs of a task. InputBytesMax limits the JSON of its needs and
 	// its properties together, which are stored in one value when it has ended.
 	NeedsMax      = 10_000

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/placement"
 	"github.com/windlass-go/windlass/session"
 )
@@ -86,14 +87,22 @@ func (i *NodeInfo) closed() string {
 	return ""
 }
 
-// placed converts the registration for the planner. Values that another program wrote
+// Placed returns the node as the planner sees it. Values that another program wrote
 // out of their range are replaced by the nearest one allowed.
-func (i *NodeInfo) placed() placement.Node {
+func (i *NodeInfo) Placed() placement.Node {
 	return placement.Node{
 		Name: i.Name, Types: i.Types, Zone: i.Zone, Labels: i.Labels, Weight: min(max(i.Weight, 0), WeightMax),
 		Capacity: min(max(i.Capacity, 0), CapacityMax), Closed: i.closed(),
 		Limits: i.Limits, Pulls: i.Pulls,
 	}
+}
+
+// Validate returns a *BadInputError if NewNode would refuse the name, capacity, weight or labels.
+func (i *NodeInfo) Validate() error {
+	if err := keys.CheckNodeName(i.Name); err != nil {
+		return err
+	}
+	return Config{Capacity: i.Capacity, Weight: i.Weight, Labels: i.Labels}.checkPlacement()
 }
 
 func (c Config) info(s *session.Session, started time.Time) NodeInfo {

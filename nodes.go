@@ -79,7 +79,7 @@ type NodeStatus struct {
 
 // Nodes returns the registered nodes and those that are away and are to be back, sorted by name.
 func (c *Client) Nodes(ctx context.Context) ([]NodeStatus, error) {
-	nodes, err := listNodes(ctx, c.broker, c.space)
+	nodes, err := mirror.ListNodes(ctx, c.broker, c.space)
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}

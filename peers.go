@@ -88,25 +88,11 @@ func (in *incarnation) readPeer(name string, value []byte) schedule.Peer {
 	}
 	info.Name = name
 	p := schedule.Peer{
-		Node: info.placed(), Incarnation: info.Incarnation,
+		Node: info.Placed(), Incarnation: info.Incarnation,
 		Frozen: info.Frozen || info.Cordoned || !info.Probation.IsZero(), Cordoned: info.Cordoned,
 		Draining: info.Draining, Returning: info.Returning, Overloaded: info.Overloaded,
-		ShortLived: validTypes(info.ShortLived),
+		ShortLived: schedule.ValidTypes(info.ShortLived),
 	}
 	p.ReturnWithin = info.returnWithin()
 	return p
-}
-
-// validTypes returns the first of some types that another node reports, at most as many
-// as a node may report. Invalid type names are left out.
-func validTypes(named []string) (types []string) {
-	for _, name := range named {
-		if len(types) == schedule.ShortLivedMax {
-			break
-		}
-		if name == "" || checkType(name) == nil { // tasks without a type have the empty one
-			types = append(types, name)
-		}
-	}
-	return types
 }

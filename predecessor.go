@@ -33,7 +33,7 @@ func (in *incarnation) predecessor(ctx context.Context, holder *broker.KV) *pred
 	if in.dead(holder) == "" {
 		return nil
 	}
-	nodes, err := listNodes(ctx, in.config.Broker, in.node.space)
+	nodes, err := mirror.ListNodes(ctx, in.config.Broker, in.node.space)
 	if err != nil {
 		return nil
 	}

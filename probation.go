@@ -33,11 +33,11 @@ func probation(died int) time.Time {
 // died returns how much more often than others the node has died within the last hour, as far
 // as that is recorded, and no task explains why.
 func (in *incarnation) died(ctx context.Context) (n int) {
-	nodes, err := listNodes(ctx, in.config.Broker, in.node.space)
+	nodes, err := mirror.ListNodes(ctx, in.config.Broker, in.node.space)
 	if err != nil {
 		return 0 // whoever registers notices it as well
 	}
-	recorded := slices.DeleteFunc(recordedDeaths(nodes), func(d events.Death) bool { return slices.Contains(in.node.incarnations, d.Incarnation) })
+	recorded := slices.DeleteFunc(deaths.Recorded(nodes), func(d events.Death) bool { return slices.Contains(in.node.incarnations, d.Incarnation) })
 	var book deaths.Book
 	book.Set(recorded, true, func(string) broker.Revision { return 0 }, time.Now())
 	return book.Excess(in.config.Name, registeredIn(nodes))

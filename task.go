@@ -169,7 +169,7 @@ func (s Submission) Validate() error {
 		return badInput("task ID", s.ID, `must not end in "|*", which stands for all jobs below one`)
 	}
 	if s.Spec.Type != "" {
-		if err := checkType(s.Spec.Type); err != nil {
+		if err := keys.CheckType(s.Spec.Type); err != nil {
 			return err
 		}
 	}
@@ -303,16 +303,6 @@ func (s Spec) needsBytes() int {
 	return len(value)
 }
 
-func checkType(name string) error {
-	if len(name) > TypeBytesMax {
-		return badInput("type", name, fmt.Sprintf("must be at most %d bytes", TypeBytesMax))
-	}
-	if keys.CheckTaskID(name) != nil || name == AnyType {
-		return badInput("type", name, `must be printable, without a slash, and not "*"`)
-	}
-	return nil
-}
-
 // digest identifies the submission by all its content except its times, its turn and its
 // trace.
 func (s Submission) digest() string {
@@ -365,6 +355,3 @@ func failureMark(state statemachine.State, policy OnFailure) []byte {
 	}
 	return value
 }
-
-// skips reports whether a failure mark says that the waiting tasks are to be killed.
-func skips(mark []byte) bool { return coordinator.ParseFailureMark(mark).Skip }

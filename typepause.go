@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
 )
-
-func typePaused(p *Suspension) string { return "its type is paused " + p.String() }
 
 // TypeStatus is a type of tasks in a list. Its JSON is stable.
 type TypeStatus struct {
@@ -51,7 +50,7 @@ func (c *Client) ResumeType(ctx context.Context, taskType string) error {
 
 func (c *Client) changePause(ctx context.Context, what, taskType string, op broker.Op) error {
 	if taskType != "" {
-		if err := checkType(taskType); err != nil {
+		if err := keys.CheckType(taskType); err != nil {
 			return err
 		}
 	}
@@ -68,7 +67,7 @@ func (c *Client) changePause(ctx context.Context, what, taskType string, op brok
 // Types returns the types that tasks have, that nodes have handlers for, or that are
 // paused, by name.
 func (c *Client) Types(ctx context.Context) ([]TypeStatus, error) {
-	nodes, err := listNodes(ctx, c.broker, c.space)
+	nodes, err := mirror.ListNodes(ctx, c.broker, c.space)
 	if err != nil {
 		return nil, fmt.Errorf("list types: %w", err)
 	}
@@ -113,7 +112,7 @@ func (c *Client) Types(ctx context.Context) ([]TypeStatus, error) {
 
 // PausedTypes returns the types that are paused. It reads no tasks.
 func (c *Client) PausedTypes(ctx context.Context) (map[string]Suspension, error) {
-	nodes, err := listNodes(ctx, c.broker, c.space)
+	nodes, err := mirror.ListNodes(ctx, c.broker, c.space)
 	if err != nil {
 		return nil, fmt.Errorf("list paused types: %w", err)
 	}
@@ -136,5 +135,5 @@ func pauseOf(nodes *mirror.Nodes, taskType string) *Suspension {
 	if !there {
 		return nil
 	}
-	return suspension(value)
+	return ParseSuspension(value)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/events"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/view"
 )
 
@@ -83,13 +84,13 @@ func (s *Server) registerNodes() {
 	})
 	add(s, endpoint{ID: "plan", Whole: true, Method: http.MethodGet, Path: "/v1/plan", Tag: tag, Errors: []int{http.StatusNotFound},
 		Summary: "What would move if nodes joined, left or changed", Description: "Nothing is changed.",
-	}, func(ctx context.Context, in *planInput) (*ok[windlass.PlanReport], error) {
-		report, err := s.client.Plan(ctx, view.NodeEdits{Joins: in.Joins, Leaves: in.Leaves, Sets: in.Sets}.Apply)
+	}, func(ctx context.Context, in *planInput) (*ok[inspect.Plan], error) {
+		report, err := s.inspector.Plan(ctx, view.NodeEdits{Joins: in.Joins, Leaves: in.Leaves, Sets: in.Sets}.Apply)
 		if report.Moves == nil {
-			report.Moves = []windlass.PlannedMove{}
+			report.Moves = []inspect.PlannedMove{}
 		}
 		if report.Nodes == nil {
-			report.Nodes = []windlass.PlannedNode{}
+			report.Nodes = []inspect.PlannedNode{}
 		}
 		return answerWith(report, err)
 	})

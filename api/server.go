@@ -20,6 +20,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/api/dashboard"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/conns"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/tree"
@@ -27,18 +28,19 @@ import (
 
 // Server is the HTTP API; see New. Its methods are safe for concurrent use.
 type Server struct {
-	config  Config
-	tasks   *windlass.TaskCopy
-	client  *windlass.Client
-	tree    *tree.Tree
-	mux     *http.ServeMux
-	huma    huma.API
-	origins *http.CrossOriginProtection
-	limiter *limiter
-	budget  *budget
-	hub     *hub
-	charts  *charts
-	probe   probe
+	config    Config
+	tasks     *windlass.TaskCopy
+	client    *windlass.Client
+	inspector *inspect.Inspector
+	tree      *tree.Tree
+	mux       *http.ServeMux
+	huma      huma.API
+	origins   *http.CrossOriginProtection
+	limiter   *limiter
+	budget    *budget
+	hub       *hub
+	charts    *charts
+	probe     probe
 	// pages are nil without a dashboard.
 	pages *dashboard.Pages
 	// document is the OpenAPI document.
@@ -77,7 +79,7 @@ func New(c Config) (*Server, error) {
 	}
 	jobs.Limit(BatchMax, LooksMax)
 	s := &Server{
-		config: c, tasks: tasks, client: client, tree: jobs, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
+		config: c, tasks: tasks, client: client, inspector: inspect.New(client), tree: jobs, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
 		limiter: newLimiter(c.Limits), budget: newBudget(c.Limits), endpoints: map[string]*endpoint{}, probe: probe{turn: make(chan struct{}, 1)},
 		hub: newHub(c.Limits), charts: newCharts(),
 	}

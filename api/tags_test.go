@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/view"
 )
 
@@ -157,12 +158,12 @@ func TestTags_WhatHasEndedIsFoundRetriedAndForgotten(t *testing.T) {
 		}
 	}
 	want("status=failed&tag=side=a", "a1", "a2")
-	groups := read[[]windlass.FailureGroup](b, b.want(200, "", request("GET", "/v1/failures?tag=side=a", "")))
+	groups := read[[]inspect.FailureGroup](b, b.want(200, "", request("GET", "/v1/failures?tag=side=a", "")))
 	if len(groups) != 1 || groups[0].Tasks != 2 {
 		t.Errorf("%+v", groups)
 	}
 	since := "since=" + time.Now().UTC().Format(time.RFC3339Nano)
-	if groups := read[[]windlass.FailureGroup](b, b.want(200, "", request("GET", "/v1/failures?"+since, ""))); len(groups) != 0 {
+	if groups := read[[]inspect.FailureGroup](b, b.want(200, "", request("GET", "/v1/failures?"+since, ""))); len(groups) != 0 {
 		t.Errorf("since then %+v", groups)
 	}
 	told := read[[]view.CommandResult](b, b.want(200, "", request("POST", "/v1/commands", `{"message":"retry","selection":{"tags":{"side":"a"}}}`)))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/events"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/commands"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
@@ -132,12 +133,12 @@ func (s *Server) registerTasks() {
 	add(s, endpoint{ID: "listFailures", Whole: true, Method: http.MethodGet, Path: "/v1/failures", Tag: tag,
 		Summary:     "What an error has stopped, grouped by type and last error",
 		Description: "Tasks that have failed, sleep until they are tried again, or are in fault. Errors whose first lines differ only in words with digits are one group, unless it is an exit code or a status. The largest group comes first.",
-	}, func(ctx context.Context, in *failuresInput) (*ok[[]windlass.FailureGroup], error) {
+	}, func(ctx context.Context, in *failuresInput) (*ok[[]inspect.FailureGroup], error) {
 		f, err := taskFilter{Types: in.Types, IDPrefix: in.IDPrefix, Error: in.Error, Tags: in.Tags, Since: in.Since}.filter()
 		if err != nil {
 			return nil, err
 		}
-		return answerWith(s.client.Failures(ctx, f))
+		return answerWith(s.inspector.Failures(ctx, f))
 	})
 	add(s, endpoint{ID: "countInterruptions", Method: http.MethodGet, Path: "/v1/interruptions", Tag: tag,
 		Summary:     "How often tasks were interrupted",
@@ -146,7 +147,7 @@ func (s *Server) registerTasks() {
 		if err := checkFilter("id", in.IDs); err != nil {
 			return nil, err
 		}
-		return answerWith(s.client.Interruptions(ctx, in.IDs...))
+		return answerWith(s.inspector.Interruptions(ctx, in.IDs...))
 	})
 	add(s, endpoint{ID: "submitTask", Method: http.MethodPost, Path: "/v1/tasks", Tag: tag, Role: RoleOperate,
 		Status: http.StatusCreated, Also: http.StatusOK, Errors: []int{http.StatusConflict},
@@ -195,13 +196,13 @@ func (s *Server) registerTask(tag string) {
 	}, s.updateTask)
 	add(s, endpoint{ID: "explainTask", Whole: true, Method: http.MethodGet, Path: "/v1/tasks/{id}/explain", Tag: tag, Errors: []int{http.StatusNotFound},
 		Summary: "Why a task does not run, or why it runs where it does",
-	}, func(ctx context.Context, in *taskInput) (*ok[windlass.Explanation], error) {
-		return answerWith(s.client.Explain(ctx, in.ID))
+	}, func(ctx context.Context, in *taskInput) (*ok[inspect.Explanation], error) {
+		return answerWith(s.inspector.Explain(ctx, in.ID))
 	})
 	add(s, endpoint{ID: "taskHistory", Method: http.MethodGet, Path: "/v1/tasks/{id}/history", Tag: tag, Errors: []int{http.StatusNotFound},
 		Summary: "What happened to a task",
 	}, func(ctx context.Context, in *taskInput) (*ok[statemachine.History], error) {
-		h, err := s.client.History(ctx, in.ID)
+		h, err := s.inspector.History(ctx, in.ID)
 		if errors.Is(err, windlass.ErrNotFound) {
 			_, err = s.client.Task(ctx, in.ID) // a new task has no history yet
 		}
@@ -399,12 +400,12 @@ func (s *Server) previewSubmissions(ctx context.Context, in *submitManyInput) (*
 	if err != nil {
 		return nil, err
 	}
-	plan, errs, err := s.client.PlanSubmit(ctx, tasks)
+	plan, errs, err := s.inspector.PlanSubmit(ctx, tasks)
 	if err != nil {
 		return nil, err
 	}
 	answer := view.SubmitPlanOf(plan, errs)
-	answer.Warnings, err = s.client.Doubts(ctx, tasks)
+	answer.Warnings, err = s.inspector.Warnings(ctx, tasks)
 	return answerWith(answer, err)
 }
 

@@ -92,3 +92,6 @@ func (c *claims) requeueTxn(e Ending, waiting *broker.KV) (txn broker.Txn, reque
 		broker.Delete(c.space.Handover(e.ID)), broker.Delete(c.space.State(e.ID)), broker.Delete(c.space.Progress(e.ID)))
 	return txn, true
 }
+
+// Skips reports whether a failure mark says that the waiting tasks are to be killed.
+func Skips(mark []byte) bool { return ParseFailureMark(mark).Skip }

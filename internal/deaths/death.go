@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/mirror"
 )
 
 const (
@@ -37,6 +38,9 @@ const (
 	lostMax      = 256
 	lostBytesMax = 16 << 10
 )
+
+// SetAside begins the error of a task that is to blame for deaths.
+const SetAside = "set aside: the process that ran it died"
 
 // Death is the record of a node that vanished without notice, or of a process that ran the work of
 // its tasks, stored under nodes/<node>/deaths/<incarnation>. Its JSON is stable.
@@ -182,4 +186,16 @@ func (d *Death) list(lost []Lost, recent func(Lost) bool) {
 			d.Recent = len(d.Lost)
 		}
 	}
+}
+
+// Recorded returns the deaths that a copy has and that still count, the latest first.
+func Recorded(nodes *mirror.Nodes) []Death {
+	recorded := []Death{}
+	nodes.Deaths(func(node, incarnation string, kv broker.KV) {
+		if d, ok := Parse(node, incarnation, kv); ok && time.Since(d.At) < Window {
+			recorded = append(recorded, d)
+		}
+	})
+	slices.SortFunc(recorded, func(a, b Death) int { return b.At.Compare(a.At) })
+	return recorded
 }

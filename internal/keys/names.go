@@ -13,6 +13,8 @@ import (
 const (
 	// TaskIDBytesMax limits a task's ID.
 	TaskIDBytesMax = 512
+	// TypeBytesMax limits the name of a type.
+	TypeBytesMax = 128
 	// NodeNameBytesMax limits a node's name.
 	NodeNameBytesMax = 128
 	// ElectionNameBytesMax limits an election's name, and a candidate's.
@@ -82,4 +84,18 @@ func checkSegment(field, value string, bytesMax int) error {
 // specials, so only the basic plane is left.
 func allowedRune(r rune) bool {
 	return r != '/' && r < 0xfff0 && unicode.IsPrint(r)
+}
+
+// AnyType stands for all types of tasks.
+const AnyType = "*"
+
+// CheckType returns an error for a type of tasks that some store could not keep in a path.
+func CheckType(name string) error {
+	if len(name) > TypeBytesMax {
+		return &invalid.Input{Field: "type", Value: name, Limit: fmt.Sprintf("must be at most %d bytes", TypeBytesMax)}
+	}
+	if CheckTaskID(name) != nil || name == AnyType {
+		return &invalid.Input{Field: "type", Value: name, Limit: `must be printable, without a slash, and not "*"`}
+	}
+	return nil
 }

@@ -581,3 +581,11 @@ func dedupe(ids []string) []string {
 	}
 	return kept
 }
+
+// CreatedAt returns the revision at which a task was created, zero if it is gone.
+func (m *Tasks) CreatedAt(id string) broker.Revision {
+	if task := m.Get(id); task != nil {
+		return task.Created
+	}
+	return 0
+}

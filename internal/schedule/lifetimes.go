@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/windlass-go/windlass/internal/keys"
 )
 
 // Settle is how long an imbalance that no join or leave caused must last before tasks
@@ -196,4 +198,18 @@ func (f *Fleet) EndsSoon(taskType string, running time.Duration, settling bool) 
 		return false
 	}
 	return settling || t.ended >= endsSoonAfter && running < 4*t.mean
+}
+
+// ValidTypes returns the first of some types that another node reports, at most as many
+// as a node may report. Invalid type names are left out.
+func ValidTypes(named []string) (types []string) {
+	for _, name := range named {
+		if len(types) == ShortLivedMax {
+			break
+		}
+		if name == "" || keys.CheckType(name) == nil { // tasks without a type have the empty one
+			types = append(types, name)
+		}
+	}
+	return types
 }

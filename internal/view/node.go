@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/shorten"
 )
 
@@ -67,7 +68,7 @@ func Cordon(c windlass.Suspension) string {
 }
 
 // GroupSpread says where the tasks of a group are, on those nodes that have any.
-func GroupSpread(g windlass.GroupSpread) string {
+func GroupSpread(g inspect.Spread) string {
 	var nodes []string
 	for _, name := range slices.Sorted(maps.Keys(g.Nodes)) {
 		nodes = append(nodes, fmt.Sprintf("%s %d", Printable(name), g.Nodes[name]))

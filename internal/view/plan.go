@@ -18,7 +18,7 @@ type NodeEdits struct {
 	Joins, Leaves, Sets []string
 }
 
-// Apply makes the nodes of a plan from the present ones; it is a windlass.NodeEdit. A
+// Apply makes the nodes of a plan from the present ones; it is a inspect.Edit. A
 // node that joins runs every type of task that some node runs now. It returns a
 // *windlass.BadInputError for what it cannot parse, and windlass.ErrNotFound for a node
 // that does not exist.

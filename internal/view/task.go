@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -196,7 +197,7 @@ func CheckNeeds(tasks []windlass.Submission) (index int, err error) {
 
 // SubmitPlan is what submissions would do. Its JSON is stable.
 type SubmitPlan struct {
-	windlass.SubmitPlan
+	inspect.SubmitPlan
 	Existed int `json:"existed" doc:"how many have been submitted before, the same in everything"`
 	Failed  int `json:"failed" doc:"how many would be refused"`
 	// Errors are the first ErrorsShownMax.
@@ -205,8 +206,8 @@ type SubmitPlan struct {
 	Warnings []string `json:"warnings,omitempty" doc:"what is probably not meant"`
 }
 
-// SubmitPlanOf makes a SubmitPlan of what windlass.Client.PlanSubmit returns.
-func SubmitPlanOf(plan windlass.SubmitPlan, errs []error) SubmitPlan {
+// SubmitPlanOf makes a SubmitPlan of what inspect.Inspector.PlanSubmit returns.
+func SubmitPlanOf(plan inspect.SubmitPlan, errs []error) SubmitPlan {
 	sum, _ := SubmittedOf(errs)
 	return SubmitPlan{SubmitPlan: plan, Existed: sum.Existed, Failed: sum.Failed, Errors: sum.Errors}
 }

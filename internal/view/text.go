@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -121,7 +122,7 @@ func Restarts(r *statemachine.Restarts, now time.Time) string {
 }
 
 // Verdict says whether a node can take the task, and why.
-func Verdict(e windlass.Explanation, n windlass.NodeVerdict) string {
+func Verdict(e inspect.Explanation, n inspect.Verdict) string {
 	switch {
 	case n.Node == e.Node:
 		return n.Why

@@ -15,6 +15,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -127,7 +128,7 @@ func (a *app) bundleNamespace(ctx context.Context, b *bundle, store broker.Broke
 	deaths, deathsErr := client.Deaths(ctx)
 	types, typesErr := client.Types(ctx)
 	counts, countsErr := client.Count(ctx, windlass.Filter{})
-	failures, failuresErr := client.Failures(ctx, windlass.Filter{})
+	failures, failuresErr := inspect.New(client).Failures(ctx, windlass.Filter{})
 	tasks, tasksErr := client.Tasks(ctx, windlass.Filter{Limit: bundleTasksMax})
 	elections, electionsErr := a.elections(ctx, store, nil)
 	return errors.Join(
@@ -140,7 +141,7 @@ func (a *app) bundleNamespace(ctx context.Context, b *bundle, store broker.Broke
 
 // explained is a task in explained.json.
 type explained struct {
-	windlass.Explanation
+	inspect.Explanation
 	History statemachine.History `json:"history"`
 }
 
@@ -169,8 +170,8 @@ func explainSome(ctx context.Context, b *bundle, client *windlass.Client, tasks 
 		if len(all) == bundleExplainedMax || time.Since(began) > bundleExplainedFor {
 			break
 		}
-		e, err := client.Explain(ctx, t.ID)
-		h, historyErr := client.History(ctx, t.ID)
+		e, err := inspect.New(client).Explain(ctx, t.ID)
+		h, historyErr := inspect.New(client).History(ctx, t.ID)
 		if errors.Is(historyErr, windlass.ErrNotFound) {
 			historyErr = nil // it was never claimed
 		}

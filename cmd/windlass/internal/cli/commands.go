@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/commands"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/meter"
@@ -306,7 +307,7 @@ func (a *app) warnDoubts(ctx context.Context, c *windlass.Client, sent []*comman
 		}
 	}
 	if len(changed) > 0 {
-		warnings, _ := c.Doubts(ctx, changed) // who cannot read them has been told of worse
+		warnings, _ := inspect.New(c).Warnings(ctx, changed) // who cannot read them has been told of worse
 		a.warn(warnings...)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/internal/view"
 )
@@ -23,7 +24,7 @@ claiming it. For a running task: the reason that its node recorded with the clai
 		Args:              exactArgs("ID"),
 		ValidArgsFunction: a.completeTasks,
 		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {
-			e, err := c.Explain(ctx, args[0])
+			e, err := inspect.New(c).Explain(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -33,7 +34,7 @@ claiming it. For a running task: the reason that its node recorded with the clai
 	return a.outputFlag(cmd)
 }
 
-func explanationTable(e windlass.Explanation) table {
+func explanationTable(e inspect.Explanation) table {
 	t := table{rows: [][]string{{"id", e.ID}, {"status", string(e.Status)}, {"why", e.Why}}}
 	t.add("node", e.Node)
 	if e.ClaimedAt != nil {

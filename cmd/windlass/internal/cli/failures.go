@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/internal/view"
 )
@@ -33,7 +34,7 @@ it is an exit code or a status.`,
 			return err
 		}
 		return a.withClient(cmd.Context(), func(c *windlass.Client) error {
-			groups, err := c.Failures(cmd.Context(), filter)
+			groups, err := inspect.New(c).Failures(cmd.Context(), filter)
 			if err != nil {
 				return err
 			}
@@ -51,8 +52,8 @@ it is an exit code or a status.`,
 // errorShown is how many bytes of an error a table shows.
 const errorShown = 80
 
-func failuresTable(groups []windlass.FailureGroup, now time.Time) table {
-	return table{heading: []string{"TASKS", "STATUS", "TYPE", "FIRST", "LAST", "ERROR", "IDS"}, rows: rowsOf(groups, func(g windlass.FailureGroup) []string {
+func failuresTable(groups []inspect.FailureGroup, now time.Time) table {
+	return table{heading: []string{"TASKS", "STATUS", "TYPE", "FIRST", "LAST", "ERROR", "IDS"}, rows: rowsOf(groups, func(g inspect.FailureGroup) []string {
 		ids := strings.Join(g.IDs[:min(len(g.IDs), 3)], ",")
 		if g.Tasks > 3 {
 			ids += ",…"

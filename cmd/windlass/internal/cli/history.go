@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -29,7 +30,7 @@ records with a short delay.`, statemachine.HistoryMax),
 		Args:              exactArgs("ID"),
 		ValidArgsFunction: a.completeTasks,
 		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {
-			h, err := c.History(ctx, args[0])
+			h, err := inspect.New(c).History(ctx, args[0])
 			if err != nil {
 				return err
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/events"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/view"
 )
 
@@ -275,7 +276,7 @@ var errNowhere = errors.New("no other node can take them")
 // left to the command.
 func checkDrain(ctx context.Context, c *windlass.Client, names []string) error {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
-	report, err := c.Plan(ctx, func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) {
+	report, err := inspect.New(c).Plan(ctx, func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) {
 		return slices.DeleteFunc(nodes, func(n windlass.NodeInfo) bool { return slices.Contains(names, n.Name) }), nil
 	})
 	if err != nil {
@@ -306,7 +307,7 @@ func checkDrain(ctx context.Context, c *windlass.Client, names []string) error {
 // cannot take it.
 func whyNowhere(ctx context.Context, c *windlass.Client, names, tasks []string) (string, error) {
 	for _, task := range tasks {
-		e, err := c.Explain(ctx, task)
+		e, err := inspect.New(c).Explain(ctx, task)
 		switch {
 		case errors.Is(err, windlass.ErrNotFound): // it has ended meanwhile
 		case err != nil:
@@ -318,8 +319,8 @@ func whyNowhere(ctx context.Context, c *windlass.Client, names, tasks []string) 
 	return "", nil
 }
 
-func suchAs(e windlass.Explanation, names []string) string {
-	others := slices.DeleteFunc(e.Nodes, func(n windlass.NodeVerdict) bool { return n.Takes || slices.Contains(names, n.Node) })
+func suchAs(e inspect.Explanation, names []string) string {
+	others := slices.DeleteFunc(e.Nodes, func(n inspect.Verdict) bool { return n.Takes || slices.Contains(names, n.Node) })
 	var why []string
 	const shown = 3
 	for _, n := range others[:min(len(others), shown)] {

@@ -12,8 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/events"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -107,9 +107,9 @@ Error  2026-01-02T03:08:05Z no
 
 // A fleet has many nodes of a kind: what is the same of them is said once.
 func TestExplanation_NodesWithOneVerdictAreOneRow(t *testing.T) {
-	e := windlass.Explanation{ID: "a", Why: "no node can take it"}
+	e := inspect.Explanation{ID: "a", Why: "no node can take it"}
 	for i := range 60 {
-		e.Nodes = append(e.Nodes, windlass.NodeVerdict{Node: fmt.Sprintf("n%02d", i), Why: map[bool]string{true: "it is full", false: "it lacks the label disk=ssd"}[i == 1]})
+		e.Nodes = append(e.Nodes, inspect.Verdict{Node: fmt.Sprintf("n%02d", i), Why: map[bool]string{true: "it is full", false: "it lacks the label disk=ssd"}[i == 1]})
 	}
 	var out bytes.Buffer
 	if err := explanationTable(e).write(&out); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/view"
 )
 
@@ -33,7 +34,7 @@ Exit codes: 0 if nothing would move, 10 if something would.`,
   windlass plan --set n2:capacity=500`,
 		Args: noArgs,
 		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, _ []string) error {
-			report, err := c.Plan(ctx, view.NodeEdits{Joins: joins, Leaves: leaves, Sets: sets}.Apply)
+			report, err := inspect.New(c).Plan(ctx, view.NodeEdits{Joins: joins, Leaves: leaves, Sets: sets}.Apply)
 			if err != nil {
 				return planFlag(err)
 			}
@@ -61,7 +62,7 @@ func planFlag(err error) error {
 	return err
 }
 
-func planTable(r windlass.PlanReport) table {
+func planTable(r inspect.Plan) table {
 	gives, takes := map[string]int{}, map[string]int{}
 	for _, m := range r.Moves {
 		gives[m.From] += m.Tasks
@@ -71,7 +72,7 @@ func planTable(r windlass.PlanReport) table {
 		heading: []string{"NODE", "BEFORE", "AFTER", "CHANGE", "GIVES", "TAKES"},
 		footer: fmt.Sprintf("%d task(s) would move, %d would wait; imbalance %.1f %% before, %.1f %% after",
 			r.Moved, r.Waiting, 100*r.ImbalanceBefore, 100*r.ImbalanceAfter) + unspread("before", r.UnspreadBefore) + unspread("after", r.UnspreadAfter),
-		rows: rowsOf(r.Nodes, func(n windlass.PlannedNode) []string {
+		rows: rowsOf(r.Nodes, func(n inspect.PlannedNode) []string {
 			change := n.Change
 			if d := n.After - n.Before; change == "" && d != 0 {
 				change = fmt.Sprintf("%+d", d)
@@ -87,7 +88,7 @@ func planTable(r windlass.PlanReport) table {
 const unspreadShown = 5
 
 // unspread names the groups that are not spread, empty for none.
-func unspread(when string, groups []windlass.GroupSpread) string {
+func unspread(when string, groups []inspect.Spread) string {
 	if len(groups) == 0 {
 		return ""
 	}

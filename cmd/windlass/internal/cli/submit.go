@@ -15,6 +15,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
 	"github.com/windlass-go/windlass/events"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/meter"
 	"github.com/windlass-go/windlass/internal/view"
 )
@@ -186,7 +187,7 @@ func (a *app) submit(ctx context.Context, c *windlass.Client, tasks []windlass.S
 	if len(tasks) == 1 && first != nil {
 		return rerunnable(first) // it says everything
 	}
-	sum.Warnings, _ = c.Doubts(ctx, tasks) // who cannot read them has been told of worse
+	sum.Warnings, _ = inspect.New(c).Warnings(ctx, tasks) // who cannot read them has been told of worse
 	if len(tasks) == 1 && errors.Is(errs[0], windlass.ErrFinished) {
 		sum.Warnings = append(sum.Warnings, errs[0].Error()+"; "+rerunHint)
 	}

@@ -9,12 +9,13 @@ import (
 	"strconv"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/view"
 )
 
 // planSubmit prints what submitting tasks would do.
 func (a *app) planSubmit(ctx context.Context, c *windlass.Client, tasks []windlass.Submission) error {
-	planned, errs, err := c.PlanSubmit(ctx, tasks)
+	planned, errs, err := inspect.New(c).PlanSubmit(ctx, tasks)
 	if err != nil {
 		return err
 	}
@@ -23,7 +24,7 @@ func (a *app) planSubmit(ctx context.Context, c *windlass.Client, tasks []windla
 		return rerunnable(first) // it says everything
 	}
 	plan := view.SubmitPlanOf(planned, errs)
-	plan.Warnings, _ = c.Doubts(ctx, tasks) // who cannot read them has been told of worse
+	plan.Warnings, _ = inspect.New(c).Warnings(ctx, tasks) // who cannot read them has been told of worse
 	a.warn(plan.Warnings...)
 	err = a.print(plan, func() table { return submitPlanTable(plan) })
 	if first != nil {
@@ -45,7 +46,7 @@ func submitPlanTable(plan view.SubmitPlan) table {
 	for _, w := range plan.Waiting {
 		t.add("why", fmt.Sprintf("%d, such as %s: %s", w.Tasks, w.First, w.Why))
 		for _, n := range w.Nodes {
-			t.add("node "+n.Node, view.Verdict(windlass.Explanation{}, n))
+			t.add("node "+n.Node, view.Verdict(inspect.Explanation{}, n))
 		}
 	}
 	if plan.Failed > 0 {

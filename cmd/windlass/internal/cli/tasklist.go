@@ -13,6 +13,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -122,7 +123,7 @@ func readInterruptions(ctx context.Context, c *windlass.Client, tasks []listed) 
 	for i, t := range tasks {
 		ids[i] = t.ID
 	}
-	interrupted, err := c.Interruptions(ctx, ids...)
+	interrupted, err := inspect.New(c).Interruptions(ctx, ids...)
 	for i, t := range tasks {
 		n := interrupted[t.ID]
 		tasks[i].Interruptions = &n

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/meter"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/tree"
@@ -234,7 +235,7 @@ func (a *app) warnDoubtsOfJobs(ctx context.Context, c *windlass.Client, queued [
 	for i, q := range queued {
 		jobs[i] = windlass.Submission{ID: q.ID, Spec: windlass.Spec{Type: q.Path.Type(), Needs: q.Needs}}
 	}
-	warnings, _ := c.Doubts(ctx, jobs) // who cannot read them has been told of worse
+	warnings, _ := inspect.New(c).Warnings(ctx, jobs) // who cannot read them has been told of worse
 	a.warn(warnings...)
 }
 

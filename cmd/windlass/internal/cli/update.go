@@ -13,6 +13,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/commands"
 	"github.com/windlass-go/windlass/internal/meter"
 	"github.com/windlass-go/windlass/internal/view"
@@ -138,7 +139,7 @@ func (a *app) update(ctx context.Context, c *windlass.Client, id string, change 
 	if err != nil {
 		return err
 	}
-	warnings, _ := c.Doubts(ctx, []windlass.Submission{after}) // who cannot read them has been told of worse
+	warnings, _ := inspect.New(c).Warnings(ctx, []windlass.Submission{after}) // who cannot read them has been told of worse
 	a.warn(warnings...)
 	return a.print(result, func() table {
 		if len(result.Changes) == 0 {
@@ -228,7 +229,7 @@ func (a *app) apply(ctx context.Context, c *windlass.Client, tasks []windlass.Su
 		}
 	}
 	bar.end()
-	doubts, _ := c.Doubts(ctx, open) // who cannot read them has been told of worse
+	doubts, _ := inspect.New(c).Warnings(ctx, open) // who cannot read them has been told of worse
 	a.warn(doubts...)
 	result.Warnings = append(result.Warnings, doubts...)
 	return errors.Join(a.applied(result, view.CausesFirst(errs)), ctx.Err())

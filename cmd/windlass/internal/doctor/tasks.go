@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/kind"
@@ -92,7 +92,7 @@ func (s *snapshot) waited(now *snapshot, id string, at time.Time) bool {
 	return !changed && s.waits(s.tasks.Get(id), at)
 }
 
-func (s *snapshot) checkTasks(before *snapshot, groups []windlass.GroupSpread, now time.Time) []Check {
+func (s *snapshot) checkTasks(before *snapshot, groups []inspect.Spread, now time.Time) []Check {
 	var n notes
 	held, kept, young := 0, 0, 0
 	chains := chains{snapshot: s, now: now, cause: map[string]string{}, under: map[string]bool{}, circular: map[string]bool{}}

@@ -10,6 +10,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
@@ -159,7 +160,7 @@ func TestPlacement_WhatIsKeptForANodeIsTold(t *testing.T) {
 		if n := f.nodesByName()["n00"]; n.Tasks != 10 || !n.Returning || n.Zone != "a" || left <= 0 || left > time.Minute {
 			t.Errorf("listed as %+v, to be back within %v", n, left)
 		}
-		e, err := f.client.Explain(t.Context(), id)
+		e, err := inspect.New(f.client).Explain(t.Context(), id)
 		f.must(err)
 		if !strings.Contains(e.Why, "kept for node n00") || e.Until == nil || time.Until(*e.Until) != left || e.Nodes[0].Node != "n00" || e.Nodes[0].Takes {
 			t.Errorf("explained by %q, until %v; %+v", e.Why, e.Until, e.Nodes)
@@ -169,7 +170,7 @@ func TestPlacement_WhatIsKeptForANodeIsTold(t *testing.T) {
 			change string
 			after  int
 		}{"": {0, "away", 10}, "n00": {0, "joins", 10}, "n03": {6, "away", 10}} {
-			plan, err := f.client.Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) {
+			plan, err := inspect.New(f.client).Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) {
 				if joins != "" {
 					nodes = append(nodes, windlass.NodeInfo{Name: joins, Types: []string{windlass.AnyType}})
 				}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/commands"
 )
 
@@ -107,7 +108,7 @@ func TestBelow_Z11_AFailureBelowHoldsItUpOrSkipsIt(t *testing.T) {
 		c.WaitFor(time.Minute, "block_ok|b_ok|c_bad", windlass.StatusFailed)
 		c.Advance(time.Second)
 		c.wantStatus("waits_ok", windlass.StatusBlocked)
-		e, err := c.client.Explain(t.Context(), "waits_ok")
+		e, err := inspect.New(c.client).Explain(t.Context(), "waits_ok")
 		if c.must(err); !strings.Contains(e.Why, "it waits for block_ok|b_ok|c_bad, which failed") {
 			t.Error(e.Why)
 		}
@@ -144,7 +145,7 @@ func TestBelow_Z12_NothingBelowMayWaitForIt(t *testing.T) {
 		c.Submit(job("d_t"), job("d_t|e_t"), job("total_t", "d_t|*"), job("next_t", "total_t"))
 		refused("a cycle with what is there", job("d_t|e_t|f_t", "next_t"))
 		c.Submit(job("d_t|e_t|g_t"))
-		doubts, err := c.client.Doubts(t.Context(), []windlass.Submission{job("total_t", "d_t|*", "none_t|*")})
+		doubts, err := inspect.New(c.client).Warnings(t.Context(), []windlass.Submission{job("total_t", "d_t|*", "none_t|*")})
 		if c.must(err); !strings.Contains(strings.Join(doubts, "; "), `needs "none_t"`) || strings.Contains(strings.Join(doubts, "; "), "d_t") {
 			t.Errorf("%q", doubts)
 		}

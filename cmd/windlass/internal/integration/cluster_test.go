@@ -18,6 +18,7 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 	"github.com/windlass-go/windlass/broker/faulty"
 	"github.com/windlass-go/windlass/broker/memory"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/zksuite"
 	"github.com/windlass-go/windlass/tree"
 	"github.com/windlass-go/windlass/windlasstest"
@@ -301,9 +302,9 @@ func (c *cluster) count(status windlass.Status) int {
 	return counts[status]
 }
 
-func (c *cluster) explain(id string) windlass.Explanation {
+func (c *cluster) explain(id string) inspect.Explanation {
 	c.t.Helper()
-	e, err := c.client.Explain(c.t.Context(), id)
+	e, err := inspect.New(c.client).Explain(c.t.Context(), id)
 	c.must(err)
 	return e
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -64,7 +65,7 @@ func TestConcurrency_Z13_BoundsWhatRunsOfATypeInOrderOfPriority(t *testing.T) {
 		c.join("n2", counted, limit("t", 2))
 		c.Advance(500 * time.Millisecond)
 		for id := range 40 {
-			e, err := c.client.Explain(t.Context(), fmt.Sprintf("t%02d", id))
+			e, err := inspect.New(c.client).Explain(t.Context(), fmt.Sprintf("t%02d", id))
 			c.must(err)
 			for _, v := range e.Nodes {
 				if e.Status == windlass.StatusPending && (v.Takes || !strings.Contains(v.Why, "runs at most 2 at a time")) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/inspect"
 )
 
 func TestPlacement_LabelsZonesAndPinsAreKept(t *testing.T) {
@@ -243,12 +244,12 @@ func TestPlan_O08_NamesTheGroupsThatAreNotSpread(t *testing.T) {
 		for _, test := range []struct {
 			capacity int
 			moved    int
-			after    []windlass.GroupSpread
+			after    []inspect.Spread
 		}{
-			{0, 2, []windlass.GroupSpread{}},
-			{1, 1, []windlass.GroupSpread{{Group: "g", Nodes: map[string]int{"a": 3, "b": 1}}}},
+			{0, 2, []inspect.Spread{}},
+			{1, 1, []inspect.Spread{{Group: "g", Nodes: map[string]int{"a": 3, "b": 1}}}},
 		} {
-			plan, err := f.client.Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) {
+			plan, err := inspect.New(f.client).Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) {
 				return append(nodes, windlass.NodeInfo{Name: "b", Zone: "z2", Types: []string{windlass.AnyType}, Capacity: test.capacity}), nil
 			})
 			f.must(err)

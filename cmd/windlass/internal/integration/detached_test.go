@@ -13,6 +13,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -103,7 +104,7 @@ func TestDetached_Z07_Z08_TakesTheNextJobOfItsTypeAndEndsIt(t *testing.T) {
 		if d, _ := c.client.Task(ctx, "z_t"); string(d.Result) != `{"n":1}` || d.Node != "script" || d.Token != z.Token {
 			t.Errorf("it left %+v", d)
 		}
-		if h, err := c.client.History(ctx, "z_t"); err != nil || len(h.Entries) != 2 || h.Entries[0].Node != "script" {
+		if h, err := inspect.New(c.client).History(ctx, "z_t"); err != nil || len(h.Entries) != 2 || h.Entries[0].Node != "script" {
 			t.Errorf("its history is %+v, %v", h, err)
 		}
 		c.detach("t", "z_t|x_t")

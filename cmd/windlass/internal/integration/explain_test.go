@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/placement"
 )
 
@@ -187,8 +188,8 @@ func TestPlan_LeavesOutWhatIsToBeKilled(t *testing.T) {
 		f.submit("open", 3, windlass.Spec{})
 		f.submit("skipped", 2, windlass.Spec{Needs: []string{"a"}})
 		f.put("/test/tasks/a/failed", `{"state":"failed","skip":true}`)
-		report, err := f.Client().Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) { return nodes, nil })
-		if want := []windlass.PlannedMove{{To: "n", Tasks: 3}}; err != nil || !slices.Equal(report.Moves, want) || report.Waiting != 0 {
+		report, err := inspect.New(f.Client()).Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) { return nodes, nil })
+		if want := []inspect.PlannedMove{{To: "n", Tasks: 3}}; err != nil || !slices.Equal(report.Moves, want) || report.Waiting != 0 {
 			t.Errorf("moves %v, %d wait (%v)", report.Moves, report.Waiting, err)
 		}
 	})
@@ -200,15 +201,15 @@ func TestPlan_M17_WhatOneNodeSaysOfItselfDoesNotKeepOthersFromPlanning(t *testin
 		c.submit(4, windlass.Spec{})
 		c.WaitUntil(5*time.Second, "they run", c.allRunning(4))
 		c.put("/test/nodes/absurd/info", `{"capacity":99999999999999999,"weight":-5}`)
-		join := func(n windlass.NodeInfo) windlass.NodeEdit {
+		join := func(n windlass.NodeInfo) inspect.Edit {
 			return func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) { return append(nodes, n), nil }
 		}
-		report, err := c.client.Plan(t.Context(), join(windlass.NodeInfo{Name: "third"}))
+		report, err := inspect.New(c.client).Plan(t.Context(), join(windlass.NodeInfo{Name: "third"}))
 		if err != nil || len(report.Nodes) != 3 || report.Waiting != 0 {
 			t.Errorf("%+v, %v", report, err)
 		}
 		var input *windlass.BadInputError
-		if _, err := c.client.Plan(t.Context(), join(windlass.NodeInfo{Name: "third", Capacity: math.MaxInt})); !errors.As(err, &input) || input.Field != "capacity" {
+		if _, err := inspect.New(c.client).Plan(t.Context(), join(windlass.NodeInfo{Name: "third", Capacity: math.MaxInt})); !errors.As(err, &input) || input.Field != "capacity" {
 			t.Errorf("a capacity that no node may have: %v", err)
 		}
 	})
@@ -237,7 +238,7 @@ func TestPlan_M17_MovesTasksOfATypeThatANodeNamesAsShortLived(t *testing.T) {
 		f.nodes(1)
 		f.submit("lasts", 20, windlass.Spec{})
 		f.allRun(time.Minute, 20)
-		report, err := f.Client().Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) {
+		report, err := inspect.New(f.Client()).Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) {
 			return append(nodes, windlass.NodeInfo{Name: "joins", Types: nodes[0].Types, ShortLived: []string{""}}), nil
 		})
 		if err != nil || report.Moved != 10 {
@@ -259,11 +260,11 @@ func TestPlan_OnlyWhatLosesItsNodeWaits(t *testing.T) {
 		}
 		f.must(f.client.Send(t.Context(), "n03", windlass.Command{Command: windlass.CommandFreeze}))
 		f.Advance(time.Minute)
-		report, err := f.client.Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) {
+		report, err := inspect.New(f.client).Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) {
 			return slices.DeleteFunc(nodes, func(n windlass.NodeInfo) bool { return n.Name == "n00" }), nil
 		})
 		f.must(err)
-		if want := []windlass.PlannedMove{{From: "n00", Tasks: 3}}; report.Waiting != 3 || !slices.Equal(report.Moves, want) {
+		if want := []inspect.PlannedMove{{From: "n00", Tasks: 3}}; report.Waiting != 3 || !slices.Equal(report.Moves, want) {
 			t.Errorf("%d wait, and the moves are %+v", report.Waiting, report.Moves)
 		}
 	})
@@ -273,7 +274,7 @@ func TestDoubts_NameTheTypesThatNobodyRunsAndTheNeedsThatLeftNoTrace(t *testing.
 	inEach(t, func(t *testing.T, c *cluster) {
 		doubts := func(tasks ...windlass.Submission) []string {
 			t.Helper()
-			got, err := c.client.Doubts(t.Context(), tasks)
+			got, err := inspect.New(c.client).Warnings(t.Context(), tasks)
 			c.must(err)
 			return got
 		}

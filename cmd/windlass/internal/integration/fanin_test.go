@@ -17,6 +17,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/keys"
 )
 
@@ -87,7 +88,7 @@ func TestFanIn_M11_ANeedThatIsThereAtTheClaimIsWaitedForHoweverManyThereAre(t *t
 					c.WaitFor(2*time.Minute, "part150", windlass.StatusFailed)
 					c.Advance(3 * time.Second)
 					c.wantStatus("join", windlass.StatusBlocked)
-					e, err := c.client.Explain(t.Context(), "join")
+					e, err := inspect.New(c.client).Explain(t.Context(), "join")
 					if c.must(err); !strings.Contains(e.Why, "part150") {
 						t.Error(e.Why)
 					}

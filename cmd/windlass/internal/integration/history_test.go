@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
 // historyOf returns the history of a task as event@node. A star marks an interruption.
 func (c *cluster) historyOf(id string) (string, statemachine.History) {
 	c.t.Helper()
-	h, err := c.client.History(c.t.Context(), id)
+	h, err := inspect.New(c.client).History(c.t.Context(), id)
 	if errors.Is(err, windlass.ErrNotFound) {
 		return "", h
 	}
@@ -60,10 +61,10 @@ func TestHistory_M55_TellsOfEveryClaimAndCountsInterruptions(t *testing.T) {
 		if _, h := c.historyOf("t"); h.Claims != 3 || h.Interruptions != 2 {
 			t.Errorf("%d claims, %d interruptions", h.Claims, h.Interruptions)
 		}
-		if n, err := c.client.Interruptions(t.Context(), "t", "nobody"); err != nil || !maps.Equal(n, map[string]int{"t": 2}) {
+		if n, err := inspect.New(c.client).Interruptions(t.Context(), "t", "nobody"); err != nil || !maps.Equal(n, map[string]int{"t": 2}) {
 			t.Errorf("interruptions: %v, %v", n, err)
 		}
-		if _, err := c.client.Interruptions(t.Context(), "a/b"); err == nil || !strings.Contains(err.Error(), "a/b") {
+		if _, err := inspect.New(c.client).Interruptions(t.Context(), "a/b"); err == nil || !strings.Contains(err.Error(), "a/b") {
 			t.Errorf("interruptions of an impossible ID: %v", err)
 		}
 		if d := c.task("t"); d.Status != windlass.StatusCompleted || len(d.Errors) > 0 {
@@ -104,10 +105,10 @@ func TestHistory_M55_TellsTheErrorAfterWhichATaskSleeps(t *testing.T) {
 func TestHistory_M05_BadIDsAndUnknownTasksAreErrors(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		var input *windlass.BadInputError
-		if _, err := c.client.History(t.Context(), "a/b"); !errors.As(err, &input) {
+		if _, err := inspect.New(c.client).History(t.Context(), "a/b"); !errors.As(err, &input) {
 			t.Errorf("%v", err)
 		}
-		if _, err := c.client.History(t.Context(), "a"); !errors.Is(err, windlass.ErrNotFound) {
+		if _, err := inspect.New(c.client).History(t.Context(), "a"); !errors.Is(err, windlass.ErrNotFound) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -199,7 +200,7 @@ func TestHistory_SaysWhatWasChanged(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("the history says %q, want %q", got, want)
 		}
-		if _, err := c.client.History(t.Context(), "new"); !errors.Is(err, windlass.ErrNotFound) {
+		if _, err := inspect.New(c.client).History(t.Context(), "new"); !errors.Is(err, windlass.ErrNotFound) {
 			t.Errorf("what never ran has a history: %v", err)
 		}
 	})
@@ -241,7 +242,7 @@ func TestHistory_NamesWhoDeletedATask(t *testing.T) {
 		delete("waits")
 		wantEnd("waits", "claimed placed", "released the node is draining", "command delete, by ann")
 		delete("new")
-		if _, err := c.client.History(t.Context(), "new"); !errors.Is(err, windlass.ErrNotFound) {
+		if _, err := inspect.New(c.client).History(t.Context(), "new"); !errors.Is(err, windlass.ErrNotFound) {
 			t.Errorf("one that never ran has a history: %v", err)
 		}
 		// It says nothing about the next task of that ID, and is in nobody's way.

@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/statemachine"
 	"github.com/windlass-go/windlass/tree"
 )
@@ -292,7 +293,7 @@ func TestJobs_Z10_AJobThatIsToRunAgainDoesSoHoweverItsRunEnds(t *testing.T) {
 		c.sendTask("a_t", statemachine.Kill)
 		c.WaitUntil(5*time.Second, "it runs again although it was killed", func() bool { return starts == 2 })
 		c.WaitUntil(5*time.Second, "it is in the history", func() bool {
-			h, err := c.client.History(t.Context(), "a_t")
+			h, err := inspect.New(c.client).History(t.Context(), "a_t")
 			return err == nil && slices.ContainsFunc(h.Entries, func(e statemachine.HistoryEntry) bool { return e.Event == statemachine.EventRequeued })
 		})
 		c.sendTask("a_t", statemachine.Kill)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -54,7 +55,7 @@ func TestPlanSubmit_SaysWhatSubmittingDoes(t *testing.T) {
 		runs = append(runs, "ended-0001")
 
 		stored := f.collect("/test/")
-		plan, refused, err := f.client.PlanSubmit(t.Context(), all)
+		plan, refused, err := inspect.New(f.client).PlanSubmit(t.Context(), all)
 		f.must(err)
 		if !reflect.DeepEqual(stored, f.collect("/test/")) {
 			t.Error("a plan changes what is stored")
@@ -111,14 +112,14 @@ func TestPlanSubmit_ChangesOfLiveTasks(t *testing.T) {
 		f.submit("runs", 2, windlass.Spec{})
 		f.node("n")
 		f.allRun(time.Minute, 2)
-		plan, errs, err := f.client.PlanSubmit(t.Context(), []windlass.Submission{
+		plan, errs, err := inspect.New(f.client).PlanSubmit(t.Context(), []windlass.Submission{
 			{ID: "waits-0000", Update: true},
 			{ID: "runs-0000", Update: true, Spec: windlass.Spec{Priority: 1}},
 			{ID: "runs-0001", Update: true, Requeue: true, Spec: windlass.Spec{Priority: 1}},
 		})
-		want := windlass.SubmitPlan{
+		want := inspect.SubmitPlan{
 			Effects: map[windlass.Effect]int{windlass.EffectUpdated: 2, windlass.EffectRequeued: 1},
-			Nodes:   []windlass.PlannedShare{}, Waiting: []windlass.PlannedWait{},
+			Nodes:   []inspect.PlannedShare{}, Waiting: []inspect.PlannedWait{},
 		}
 		if err != nil || !slices.Equal(errs, make([]error, 3)) || !reflect.DeepEqual(plan, want) {
 			t.Errorf("%+v (%v, %v), want %+v", plan, errs, err, want)
@@ -135,10 +136,10 @@ func TestPlanSubmit_NamesANodeThatTheOthersFill(t *testing.T) {
 		for i := range 5 {
 			all = append(all, windlass.Submission{ID: fmt.Sprint("t-", i)})
 		}
-		plan, _, err := f.client.PlanSubmit(t.Context(), all)
+		plan, _, err := inspect.New(f.client).PlanSubmit(t.Context(), all)
 		f.must(err)
-		full := []windlass.NodeVerdict{{Node: "c", Why: "it is full: it has a capacity of 3 and holds 3, and the task weighs 1"}}
-		if plan.Waits != 2 || len(plan.Waiting) != 1 || !slices.Equal(plan.Waiting[0].Nodes, full) || !slices.Equal(plan.Nodes, []windlass.PlannedShare{{Node: "c", Tasks: 3}}) {
+		full := []inspect.Verdict{{Node: "c", Why: "it is full: it has a capacity of 3 and holds 3, and the task weighs 1"}}
+		if plan.Waits != 2 || len(plan.Waiting) != 1 || !slices.Equal(plan.Waiting[0].Nodes, full) || !slices.Equal(plan.Nodes, []inspect.PlannedShare{{Node: "c", Tasks: 3}}) {
 			t.Errorf("%+v", plan)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -120,8 +121,8 @@ func TestRetry_O04_AThousandFailedTasksByWhatTheyFailedWith(t *testing.T) {
 		}
 		failed := windlass.Filter{Statuses: []windlass.Status{windlass.StatusFailed}}
 		c.WaitUntil(time.Minute, "all fail", func() bool { return c.count(windlass.StatusFailed) == 1000 })
-		groups, err := c.client.Failures(t.Context(), windlass.Filter{})
-		if err != nil || len(groups) != 5 || groups[0].Tasks != 897 || groups[1].Tasks != 99 || groups[2].Tasks != 2 || groups[4].Error != "exited: exit code 4 after 1ms" || len(groups[0].IDs) != windlass.FailureIDsMax || groups[1].Type != "import" {
+		groups, err := inspect.New(c.client).Failures(t.Context(), windlass.Filter{})
+		if err != nil || len(groups) != 5 || groups[0].Tasks != 897 || groups[1].Tasks != 99 || groups[2].Tasks != 2 || groups[4].Error != "exited: exit code 4 after 1ms" || len(groups[0].IDs) != inspect.FailureIDsMax || groups[1].Type != "import" {
 			t.Errorf("the failures are %+v, %v", groups, err)
 		}
 		works, failed.Error = true, "connection refused"
@@ -162,7 +163,7 @@ func TestRetry_O04_FailuresHaveWhatIsToBeTriedAgain(t *testing.T) {
 		c.WaitFor(time.Minute, "fails", windlass.StatusFailed)
 		c.WaitFor(time.Minute, "retries", windlass.StatusSleeping)
 		c.WaitFor(time.Minute, "sleeps", windlass.StatusSleeping)
-		groups, err := c.client.Failures(t.Context(), windlass.Filter{})
+		groups, err := inspect.New(c.client).Failures(t.Context(), windlass.Filter{})
 		if c.must(err); len(groups) != 1 {
 			t.Fatalf("%+v", groups)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/inspect"
 )
 
 // All processes are dead, and on etcd nobody is left to end their sessions.
@@ -63,9 +64,9 @@ func TestSilent_O07_WhatADeadFleetHoldsIsNotSaidToBeWell(t *testing.T) {
 		if e := c.explain("late"); e.Nodes[0].Takes || !strings.HasPrefix(e.Nodes[0].Why, "it has not renewed its session for 1m") || e.Why != "no node can take it; see each" {
 			t.Errorf("of what waits: %s: %+v", e.Why, e.Nodes)
 		}
-		plan, err := c.client.Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) { return nodes, nil })
+		plan, err := inspect.New(c.client).Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) { return nodes, nil })
 		c.must(err)
-		if plan.Waiting != 2 || len(plan.Moves) != 1 || plan.Moves[0] != (windlass.PlannedMove{From: "a", Tasks: 1}) {
+		if plan.Waiting != 2 || len(plan.Moves) != 1 || plan.Moves[0] != (inspect.PlannedMove{From: "a", Tasks: 1}) {
 			t.Errorf("planned are %+v", plan)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

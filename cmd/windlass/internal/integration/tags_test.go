@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/inspect"
 )
 
 // tagged returns the spec of a type with tags, given as pairs.
@@ -103,7 +104,7 @@ func TestTags_O04_OnlyTheFailedTasksThatHaveThemRunAgain(t *testing.T) {
 		}
 		c.WaitUntil(time.Minute, "all have failed", func() bool { return c.count(windlass.StatusFailed) == 6 })
 		odd := windlass.Filter{Tags: map[string]string{"tenant": "1"}}
-		groups, err := c.client.Failures(ctx, odd)
+		groups, err := inspect.New(c.client).Failures(ctx, odd)
 		if err != nil || len(groups) != 1 || groups[0].Tasks != 3 {
 			t.Errorf("%+v, %v", groups, err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/depend"
 )
 
@@ -158,7 +159,7 @@ func TestTogether_M11_Z12_WhatNeedsARefusedTaskIsRefused(t *testing.T) {
 			unmet("r_t|below_t", "r_t"), `priority "1001"`, unmet("needs live", "live"), `task "live" exists already, with another`,
 			`job "none_t|below_t": the job above it is not in the tree`, unmet("needs below", "none_t|below_t"),
 		}
-		plan, errs, err := c.client.PlanSubmit(t.Context(), all)
+		plan, errs, err := inspect.New(c.client).PlanSubmit(t.Context(), all)
 		c.must(err)
 		c.wantErrors(errs, want...)
 		if want := map[windlass.Effect]int{windlass.EffectCreated: 1}; !maps.Equal(plan.Effects, want) {

@@ -10,6 +10,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -55,7 +56,7 @@ func TestUnheld_O06_AKillOrAPauseOfWhatNobodyHoldsIsCarriedOutAtOnce(t *testing.
 					t.Errorf("it took %v", took)
 				}
 				for _, id := range ids {
-					h, err := c.client.History(t.Context(), id)
+					h, err := inspect.New(c.client).History(t.Context(), id)
 					c.must(err)
 					var events []string
 					for _, e := range h.Entries {

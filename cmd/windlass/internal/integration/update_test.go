@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -76,7 +77,7 @@ func (c *cluster) update(id string, change func(*windlass.Submission) error, wan
 
 // details returns the details in a task's history.
 func (c *cluster) details(id string) (text string) {
-	history, err := c.client.History(c.t.Context(), id)
+	history, err := inspect.New(c.client).History(c.t.Context(), id)
 	c.must(err)
 	for _, e := range history.Entries {
 		text += string(e.Event) + ": " + e.Detail + "\n"
@@ -164,7 +165,7 @@ func TestRestart_O05_WhatRunsRunsAgainOnTheSameNodeAndNothingElseChanges(t *test
 		c.must(err)
 		c.Advance(20 * time.Second) // until nothing moves any more
 		holders, before, submitted := c.holders(), c.starts(), c.task("listens").SubmittedAt
-		interrupted, err := c.client.Interruptions(t.Context(), "listens", "task-001")
+		interrupted, err := inspect.New(c.client).Interruptions(t.Context(), "listens", "task-001")
 		c.must(err)
 		restarted := []string{"listens", "task-001", "task-003", "nobody"}
 		for i, err := range c.client.Rerun(t.Context(), windlass.Rerun{Live: true}, restarted...) {
@@ -182,7 +183,7 @@ func TestRestart_O05_WhatRunsRunsAgainOnTheSameNodeAndNothingElseChanges(t *test
 		if now := c.holders(); fmt.Sprint(now) != fmt.Sprint(holders) {
 			t.Errorf("the tasks are on %v, were on %v", now, holders)
 		}
-		if now, err := c.client.Interruptions(t.Context(), "listens", "task-001"); err != nil || !maps.Equal(now, interrupted) {
+		if now, err := inspect.New(c.client).Interruptions(t.Context(), "listens", "task-001"); err != nil || !maps.Equal(now, interrupted) {
 			t.Errorf("interruptions: %v, %v, were %v", now, err, interrupted)
 		}
 		c.wantStatus("task-003", windlass.StatusPaused)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -373,7 +374,7 @@ func (w *world) whyUnfinished() (text string) {
 		return ""
 	}
 	for _, id := range w.jobs.ids {
-		if e, err := w.client.Explain(w.t.Context(), id); err == nil && !statemachine.State(e.Status).Terminal() {
+		if e, err := inspect.New(w.client).Explain(w.t.Context(), id); err == nil && !statemachine.State(e.Status).Terminal() {
 			text += fmt.Sprintf("\n\t%+v, after the runs %v", e, w.runsOf(id))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/events"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
@@ -87,7 +88,7 @@ func (w *world) anySuspects() bool {
 
 // suspected reports whether nodes have died that held a task.
 func (w *world) suspected(id string) bool {
-	e, err := w.operator.Explain(w.t.Context(), id)
+	e, err := inspect.New(w.operator).Explain(w.t.Context(), id)
 	return err == nil && len(e.Deaths) > 0
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -108,8 +109,8 @@ func (c *control) look(id string) tea.Cmd {
 		if err != nil {
 			return detail{id, []string{"cannot be read: " + view.Printable(err.Error())}}
 		}
-		explained, explainErr := c.client.Explain(ctx, id)
-		history, historyErr := c.client.History(ctx, id)
+		explained, explainErr := inspect.New(c.client).Explain(ctx, id)
+		history, historyErr := inspect.New(c.client).History(ctx, id)
 		progress, progressErr := c.client.Progress(ctx, id)
 		lines := describe(task, time.Now())
 		if explainErr == nil {
@@ -165,7 +166,7 @@ func describe(t windlass.TaskDetail, now time.Time) []string {
 	return lines
 }
 
-func explain(e windlass.Explanation) []string {
+func explain(e inspect.Explanation) []string {
 	lines := []string{"", field("why", e.Why)}
 	for _, n := range e.Nodes {
 		lines = append(lines, field("node", n.Node+": "+view.Verdict(e, n)))

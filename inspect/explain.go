@@ -1,4 +1,4 @@
-package windlass
+package inspect
 
 import (
 	"cmp"
@@ -11,14 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
-	"github.com/windlass-go/windlass/internal/deaths"
-	"github.com/windlass-go/windlass/internal/depend"
-	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
-	"github.com/windlass-go/windlass/internal/schedule"
 	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/placement"
 	"github.com/windlass-go/windlass/statemachine"
@@ -27,8 +24,8 @@ import (
 // Explanation says why a task does not run, or why it runs where it does. Its JSON is
 // stable.
 type Explanation struct {
-	ID     string `json:"id"`
-	Status Status `json:"status"`
+	ID     string          `json:"id"`
+	Status windlass.Status `json:"status"`
 	// Node holds the task, or held it last if the task has ended. It is empty for a
 	// live task that no node holds.
 	Node string `json:"node"`
@@ -38,7 +35,7 @@ type Explanation struct {
 	// claim.
 	Decision  string     `json:"decision"`
 	ClaimedAt *time.Time `json:"claimed_at"`
-	Blocked
+	windlass.Blocked
 	// Cycle is the path from the task back to itself, if it waits for itself.
 	Cycle []string `json:"cycle,omitempty"`
 	// Until is the earliest time it can run, for a task that sleeps, backs off after an
@@ -52,11 +49,11 @@ type Explanation struct {
 	Deaths []string `json:"deaths,omitempty"`
 	// Nodes says for every registered node whether it could run the task. It is empty
 	// for a task that has ended.
-	Nodes []NodeVerdict `json:"nodes"`
+	Nodes []Verdict `json:"nodes"`
 }
 
-// NodeVerdict says whether a node could run a task. Its JSON is stable.
-type NodeVerdict struct {
+// Verdict says whether a node could run a task. Its JSON is stable.
+type Verdict struct {
 	Node string `json:"node"`
 	// Takes is true if the node could claim the task now.
 	Takes bool `json:"takes"`
@@ -66,15 +63,15 @@ type NodeVerdict struct {
 }
 
 // Explain explains, from the data stored now, why a task does not run or why it runs
-// where it does. It returns ErrNotFound if there is no such task.
-func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
-	detail, err := c.Task(ctx, id)
+// where it does. It returns windlass.ErrNotFound if there is no such task.
+func (i *Inspector) Explain(ctx context.Context, id string) (Explanation, error) {
+	detail, err := i.client.Task(ctx, id)
 	if err != nil {
 		return Explanation{}, err
 	}
 	e := Explanation{
 		ID: id, Status: detail.Status, Node: detail.Node, ClaimedAt: detail.ClaimedAt, Blocked: detail.Blocked,
-		Until: detail.Until, Errors: len(detail.Errors), Nodes: []NodeVerdict{},
+		Until: detail.Until, Errors: len(detail.Errors), Nodes: []Verdict{},
 	}
 	if n := len(detail.Errors); n > 0 {
 		e.LastError = detail.Errors[n-1].Error
@@ -84,20 +81,20 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 	}
 	if statemachine.State(detail.Status).Terminal() {
 		e.Why = fmt.Sprintf("it is %s; it ran on node %s", detail.Status, detail.Node)
-		if detail.Status == StatusFailed && e.LastError != "" {
+		if detail.Status == windlass.StatusFailed && e.LastError != "" {
 			e.Why += ": " + shorten.To(e.LastError, 200)
 		}
 		return e, nil
 	}
-	s, err := c.survey(ctx)
+	s, err := i.survey(ctx)
 	if err != nil {
 		return Explanation{}, fmt.Errorf("explain task %q: %w", id, err)
 	}
 	t := s.tasks.Get(id)
 	if t == nil {
-		return Explanation{}, fmt.Errorf("task %q: %w", id, ErrNotFound) // it has just gone
+		return Explanation{}, fmt.Errorf("task %q: %w", id, windlass.ErrNotFound) // it has just gone
 	}
-	if e.Decision, err = c.decision(ctx, id); err != nil {
+	if e.Decision, err = i.decision(ctx, id); err != nil {
 		return Explanation{}, fmt.Errorf("explain task %q: %w", id, err)
 	}
 	now := time.Now()
@@ -124,8 +121,8 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 }
 
 // decision reads the reason why the holder of a task claimed it.
-func (c *Client) decision(ctx context.Context, id string) (string, error) {
-	kv, err := c.broker.Get(ctx, c.space.Claim(id))
+func (i *Inspector) decision(ctx context.Context, id string) (string, error) {
+	kv, err := i.broker.Get(ctx, i.space.Claim(id))
 	switch {
 	case errors.Is(err, broker.ErrNotFound):
 		return "", nil
@@ -152,13 +149,13 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, target string, now time
 		if target == "" {
 			e.Why += "; a node has to claim it for that, and none can: see each"
 		}
-	case e.Status == StatusFault:
+	case e.Status == windlass.StatusFault:
 		e.Why = "what is stored about it cannot be read, or its handler failed and nobody has decided what follows: " + e.LastError
-	case e.Status == StatusSleeping && e.Errors > 0 && e.Until != nil:
+	case e.Status == windlass.StatusSleeping && e.Errors > 0 && e.Until != nil:
 		e.Why = fmt.Sprintf("it backs off until %s after %d error(s) in a row, the last: %s", e.Until.Format(time.RFC3339), e.Errors, shorten.To(e.LastError, 80))
-	case e.Status == StatusSleeping && e.Until != nil:
+	case e.Status == windlass.StatusSleeping && e.Until != nil:
 		e.Why = "it sleeps until " + e.Until.Format(time.RFC3339)
-	case e.Status == StatusPaused:
+	case e.Status == windlass.StatusPaused:
 		e.Why = "it is paused"
 	case t.Owned() && e.Decision == "":
 		e.Why = "it runs on node " + t.Owner
@@ -218,21 +215,21 @@ func (s *survey) target(t *mirror.Task, now time.Time) string {
 }
 
 // verdicts says of each node whether it could run a task.
-func (s *survey) verdicts(t *mirror.Task, target string) []NodeVerdict {
-	verdicts := []NodeVerdict{} // [] in JSON for none
+func (s *survey) verdicts(t *mirror.Task, target string) []Verdict {
+	verdicts := []Verdict{} // [] in JSON for none
 	for i := range s.nodes {
 		verdicts = append(verdicts, s.verdict(&s.nodes[i], t, target))
 	}
 	for _, a := range s.away {
-		verdicts = append(verdicts, NodeVerdict{Node: a.Name, Why: "it is away, and is to be back by " + a.Until.Format(time.RFC3339)})
+		verdicts = append(verdicts, Verdict{Node: a.Name, Why: "it is away, and is to be back by " + a.Until.Format(time.RFC3339)})
 	}
-	slices.SortFunc(verdicts, func(a, b NodeVerdict) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortFunc(verdicts, func(a, b Verdict) int { return cmp.Compare(a.Node, b.Node) })
 	return verdicts
 }
 
 // takes reports whether a node is there and could claim a task.
 func (s *survey) takes(node string, t *mirror.Task) bool {
-	return slices.ContainsFunc(s.nodes, func(n NodeInfo) bool { return n.Name == node && s.verdict(&n, t, "").Takes })
+	return slices.ContainsFunc(s.nodes, func(n windlass.NodeInfo) bool { return n.Name == node && s.verdict(&n, t, "").Takes })
 }
 
 // silentFor says that a node is not renewed.
@@ -241,9 +238,9 @@ func silentFor(since, now time.Time) string {
 }
 
 // verdict says whether a node could run a task.
-func (s *survey) verdict(n *NodeInfo, t *mirror.Task, target string) NodeVerdict {
+func (s *survey) verdict(n *windlass.NodeInfo, t *mirror.Task, target string) Verdict {
 	placed, class := s.placed(n), s.kinds.OfTask(t).Class
-	v := NodeVerdict{Node: n.Name}
+	v := Verdict{Node: n.Name}
 	holds := s.tally.Of(n.Name)
 	weight, full := holds.Weight, placed.Full(class, holds)
 	switch why := placed.Excludes(class); {
@@ -254,7 +251,7 @@ func (s *survey) verdict(n *NodeInfo, t *mirror.Task, target string) NodeVerdict
 	case why != "":
 		v.Why = why
 	case placed.Closed != "":
-		v.Why = "it is " + placed.Closed + " and takes no tasks" + s.cordons[n.Name].note()
+		v.Why = "it is " + placed.Closed + " and takes no tasks" + madeBy(s.cordons[n.Name])
 	case n.Capacity > 0 && weight+class.Weight > n.Capacity:
 		v.Why = fmt.Sprintf("it is full: it has a capacity of %d and holds %d, and the task weighs %d", n.Capacity, weight, class.Weight)
 	case full != "":
@@ -270,138 +267,17 @@ func (s *survey) verdict(n *NodeInfo, t *mirror.Task, target string) NodeVerdict
 	return v
 }
 
-// survey is the cluster at one moment, for questions about placement.
-type survey struct {
-	space keys.Space
-	nodes []NodeInfo
-	tasks *mirror.Tasks
-	kinds *kind.Kinds[Spec]
-	tally placement.Tally
-	// book has the deaths of nodes.
-	book deaths.Book
-	// cordons has the cordons by node.
-	cordons map[string]*Suspension
-	// silent has since when the nodes are not renewed that are not. away has the nodes that are
-	// gone and are to be back.
-	silent map[string]time.Time
-	away   map[string]schedule.Away
-	// paused returns the pause of a type, nil for none.
-	paused func(taskType string) *Suspension
+// madeBy says who made a cordon and why, empty if that is not known or there is none.
+func madeBy(s *windlass.Suspension) string {
+	switch {
+	case s == nil || s.By == "" && s.Reason == "":
+		return ""
+	case s.Reason == "":
+		return " (by " + s.By + ")"
+	case s.By == "":
+		return " (" + s.Reason + ")"
+	}
+	return " (by " + s.By + ": " + s.Reason + ")"
 }
 
-// placed converts a node for the planner. One that is not renewed takes nothing.
-func (s *survey) placed(n *NodeInfo) placement.Node {
-	placed := n.placed()
-	if !s.silent[n.Name].IsZero() {
-		placed.Closed = "dead or cut off"
-	}
-	return placed
-}
-
-// listNodes returns a copy of everything that is stored about nodes.
-func listNodes(ctx context.Context, b broker.Broker, space keys.Space) (*mirror.Nodes, error) {
-	kvs, revision, err := broker.Collect(ctx, b, space.Nodes())
-	if err != nil {
-		return nil, err
-	}
-	nodes := mirror.NewNodes(space)
-	nodes.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
-	return nodes, nil
-}
-
-// survey reads the nodes and the tasks.
-func (c *Client) survey(ctx context.Context) (*survey, error) {
-	s := &survey{space: c.space, kinds: kind.New(readKind), cordons: map[string]*Suspension{}, silent: map[string]time.Time{}, away: map[string]schedule.Away{}}
-	silent, err := c.silence.Of(ctx, c.broker, c.space.Sessions())
-	if err != nil {
-		return nil, fmt.Errorf("see who is renewed: %w", err)
-	}
-	nodes, err := listNodes(ctx, c.broker, c.space)
-	if err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
-	}
-	s.paused = func(taskType string) *Suspension { return pauseOf(nodes, taskType) }
-	for _, n := range nodes.Registered() {
-		info := NodeInfo{}
-		if json.Unmarshal(n.Info, &info) != nil {
-			info = NodeInfo{Frozen: true} // it exists, and what it takes is unknown
-		}
-		info.Name = n.Name
-		s.nodes, s.cordons[n.Name], s.silent[n.Name] = append(s.nodes, info), cordonOf(n), silent[n.Session]
-	}
-	kvs, revision, err := broker.Collect(ctx, c.broker, c.space.Tasks())
-	if err != nil {
-		return nil, fmt.Errorf("list tasks: %w", err)
-	}
-	s.tasks = mirror.NewTasks(c.space, mirror.Keep{
-		Skips: skips,
-		Kind:  func(spec []byte) any { return s.kinds.Of(spec) },
-		Count: func(t *mirror.Task, by int) { s.tally.Add(t.Owner, s.kinds.OfTask(t).Class, by) },
-	})
-	s.tasks.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
-	now := time.Now()
-	s.book.Set(recordedDeaths(nodes), true, createdIn(s.tasks), now)
-	s.leave(nodes, now)
-	return s, nil
-}
-
-// cycle returns the path from a task back to itself through tasks that no node holds;
-// nil if there is none.
-func (s *survey) cycle(t *mirror.Task) []string {
-	return depend.Cycle(t.ID, func(id string) []string {
-		at := s.tasks.Get(id)
-		if at == nil || at.Owned() {
-			return nil
-		}
-		return slices.DeleteFunc(s.kinds.OfTask(at).Blockers(id), func(need string) bool { return !kind.Blocks(need, s.tasks) })
-	})
-}
-
-// byTurn compares tasks by their turn.
-func (s *survey) byTurn(a, b *mirror.Task) int {
-	place := func(t *mirror.Task) kind.Place { return s.kinds.OfTask(t).Place(t.ID, t.Created) }
-	return place(a).Compare(place(b))
-}
-
-// open returns the tasks that could be claimed and that are wanted, in the order of
-// their turn.
-func (s *survey) open(now time.Time, wanted func(kind.Answer) bool) []*mirror.Task {
-	var open []*mirror.Task
-	for t := range s.tasks.All() {
-		k := s.kinds.OfTask(t)
-		if a := k.Claimable(t, k.Blockers(t.ID), s.tasks, now); a.Open && wanted(a) && s.keptFor(t, now) == nil {
-			open = append(open, t)
-		}
-	}
-	slices.SortFunc(open, s.byTurn)
-	return open
-}
-
-// shortLived returns the types that some node lists as short-lived; every node treats
-// them so.
-func shortLived(nodes []NodeInfo) map[string]bool {
-	named := map[string]bool{}
-	for i := range nodes {
-		for _, name := range validTypes(nodes[i].ShortLived) {
-			named[name] = true
-		}
-	}
-	return named
-}
-
-// view returns the cluster for the planner, with the nodes as they are.
-func (s *survey) view(open []*mirror.Task) placement.View {
-	v := s.viewOf(s.nodes, map[*placement.Class]int{})
-	v.Leaving, v.ShortLived = map[*placement.Class]int{}, shortLived(s.nodes)
-	for i := range s.nodes {
-		if s.nodes[i].Draining {
-			for c, n := range s.tally.Of(s.nodes[i].Name).Classes {
-				v.Leaving[c] += n
-			}
-		}
-	}
-	for _, t := range open {
-		v.Open[s.kinds.OfTask(t).Class]++
-	}
-	return v
-}
+func typePaused(p *windlass.Suspension) string { return "its type is paused " + p.String() }

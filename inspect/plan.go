@@ -1,4 +1,4 @@
-package windlass
+package inspect
 
 import (
 	"cmp"
@@ -9,17 +9,17 @@ import (
 	"slices"
 	"time"
 
-	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/placement"
 )
 
-// NodeEdit changes the nodes for Client.Plan.
-type NodeEdit func(nodes []NodeInfo) ([]NodeInfo, error)
+// Edit changes the nodes for Inspector.Plan.
+type Edit func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error)
 
-// PlanReport says which tasks a change of the nodes would move. Its JSON is stable.
-type PlanReport struct {
+// Plan says which tasks a change of the nodes would move. Its JSON is stable.
+type Plan struct {
 	// Nodes lists the nodes before and after the change, by name.
 	Nodes []PlannedNode `json:"nodes"`
 	// Moves lists the tasks that change their node, the largest moves first.
@@ -36,12 +36,12 @@ type PlanReport struct {
 	ImbalanceAfter  float64 `json:"imbalance_after"`
 	// UnspreadBefore and UnspreadAfter are the groups that are spread less evenly than they could
 	// be if the loads did not matter, by name.
-	UnspreadBefore []GroupSpread `json:"unspread_before"`
-	UnspreadAfter  []GroupSpread `json:"unspread_after"`
+	UnspreadBefore []Spread `json:"unspread_before"`
+	UnspreadAfter  []Spread `json:"unspread_after"`
 }
 
-// GroupSpread says where the tasks of a group are. Its JSON is stable.
-type GroupSpread struct {
+// Spread says where the tasks of a group are. Its JSON is stable.
+type Spread struct {
 	Group string `json:"group"`
 	// Nodes has how many of them each node holds, of those that take tasks.
 	Nodes map[string]int `json:"nodes"`
@@ -69,29 +69,29 @@ type PlannedMove struct {
 // Plan returns what would move if the nodes changed as edit says. It changes nothing.
 // Tasks that run now on a node where they could not run after the change are placed
 // anew. The decisions of nodes with their own balancers are not known.
-func (c *Client) Plan(ctx context.Context, edit NodeEdit) (PlanReport, error) {
-	s, err := c.survey(ctx)
+func (i *Inspector) Plan(ctx context.Context, edit Edit) (Plan, error) {
+	s, err := i.survey(ctx)
 	if err != nil {
-		return PlanReport{}, fmt.Errorf("plan: %w", err)
+		return Plan{}, fmt.Errorf("plan: %w", err)
 	}
 	before := slices.Clone(s.nodes)
 	after, err := edit(slices.Clone(s.nodes))
 	if err != nil {
-		return PlanReport{}, err
+		return Plan{}, err
 	}
 	for _, n := range after {
-		if slices.ContainsFunc(before, func(b NodeInfo) bool { return reflect.DeepEqual(b, n) }) {
+		if slices.ContainsFunc(before, func(b windlass.NodeInfo) bool { return reflect.DeepEqual(b, n) }) {
 			continue // unchanged
 		}
-		if err := checkPlanned(n); err != nil {
-			return PlanReport{}, err
+		if err := n.Validate(); err != nil {
+			return Plan{}, err
 		}
 	}
 	s.comeBack(after)
 	// A task that is about to be killed needs no node.
 	open := s.open(time.Now(), func(a kind.Answer) bool { return a.Skipped == "" })
 	now := placement.New(s.viewOf(before, nil))
-	report := PlanReport{ImbalanceBefore: now.Imbalance(), UnspreadBefore: groupSpreads(now)}
+	report := Plan{ImbalanceBefore: now.Imbalance(), UnspreadBefore: groupSpreads(now)}
 	m := &planSimulation{survey: s, moves: map[PlannedMove]int{}, after: after}
 	m.place(open)
 	m.balance()
@@ -104,24 +104,16 @@ func (c *Client) Plan(ctx context.Context, edit NodeEdit) (PlanReport, error) {
 }
 
 // groupSpreads returns the groups that are not spread.
-func groupSpreads(p *placement.Plan) []GroupSpread {
-	spreads, unspread := []GroupSpread{}, p.Unspread()
+func groupSpreads(p *placement.Plan) []Spread {
+	spreads, unspread := []Spread{}, p.Unspread()
 	for _, group := range slices.Sorted(maps.Keys(unspread)) {
-		spreads = append(spreads, GroupSpread{Group: group, Nodes: unspread[group]})
+		spreads = append(spreads, Spread{Group: group, Nodes: unspread[group]})
 	}
 	return spreads
 }
 
-// checkPlanned refuses a node that NewNode would refuse.
-func checkPlanned(n NodeInfo) error {
-	if err := keys.CheckNodeName(n.Name); err != nil {
-		return err
-	}
-	return Config{Capacity: n.Capacity, Weight: n.Weight, Labels: n.Labels}.checkPlacement()
-}
-
 // viewOf returns the cluster with other nodes.
-func (s *survey) viewOf(nodes []NodeInfo, open map[*placement.Class]int) placement.View {
+func (s *survey) viewOf(nodes []windlass.NodeInfo, open map[*placement.Class]int) placement.View {
 	v := placement.View{Held: &s.tally, Open: open}
 	for _, a := range s.away {
 		v.Away = append(v.Away, a.Node)
@@ -135,7 +127,7 @@ func (s *survey) viewOf(nodes []NodeInfo, open map[*placement.Class]int) placeme
 // planSimulation carries out a plan on a survey's counts.
 type planSimulation struct {
 	*survey
-	after     []NodeInfo
+	after     []windlass.NodeInfo
 	held      map[string]int // weights before
 	moves     map[PlannedMove]int
 	waiting   int
@@ -148,7 +140,7 @@ func (m *planSimulation) place(open []*mirror.Task) {
 	m.held = map[string]int{}
 	stays := map[string]placement.Node{}
 	for i := range m.after {
-		if n := &m.after[i]; !n.leaving() && m.silent[n.Name].IsZero() {
+		if n := &m.after[i]; !n.Draining && !n.Returning && m.silent[n.Name].IsZero() {
 			stays[n.Name] = m.placed(n)
 		}
 	}
@@ -239,7 +231,7 @@ func (m *planSimulation) list() (moves []PlannedMove, moved int) {
 	return moves, moved
 }
 
-func (s *survey) compareNodes(before, after []NodeInfo, held map[string]int) []PlannedNode {
+func (s *survey) compareNodes(before, after []windlass.NodeInfo, held map[string]int) []PlannedNode {
 	nodes := map[string]PlannedNode{}
 	for _, a := range s.away {
 		kept := s.tally.Of(a.Name).Weight

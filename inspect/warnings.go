@@ -1,4 +1,4 @@
-package windlass
+package inspect
 
 import (
 	"context"
@@ -7,22 +7,24 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/depend"
+	"github.com/windlass-go/windlass/internal/mirror"
 )
 
 // doubtsMax limits how many doubts are told, and doubtfulNeeds how many needs are looked
 // for.
 const (
 	doubtsMax     = 10
-	doubtfulNeeds = NeedsMax
+	doubtfulNeeds = windlass.NeedsMax
 )
 
-// Doubts returns what is probably not meant about some tasks that are about to be
+// Warnings returns what is probably not meant about some tasks that are about to be
 // submitted, or were just: a type that is paused or that no node which is there runs, and a
 // need of which there is no trace, which counts as done. They are for people, and no errors: a node may
 // come, and what was needed may have ended and been forgotten.
-func (c *Client) Doubts(ctx context.Context, submissions []Submission) ([]string, error) {
+func (i *Inspector) Warnings(ctx context.Context, submissions []windlass.Submission) ([]string, error) {
 	types, needs, own := map[string]bool{}, map[string]string{}, map[string]bool{}
 	for _, s := range submissions {
 		types[s.Spec.Type], own[s.ID] = true, true
@@ -36,11 +38,11 @@ func (c *Client) Doubts(ctx context.Context, submissions []Submission) ([]string
 		}
 	}
 	maps.DeleteFunc(needs, func(need, _ string) bool { return own[need] })
-	doubts, err := c.doubtfulTypes(ctx, types)
+	doubts, err := i.doubtfulTypes(ctx, types)
 	if err != nil {
 		return nil, fmt.Errorf("look for the nodes: %w", err)
 	}
-	lost, err := c.unknownTasks(ctx, slices.Sorted(maps.Keys(needs)))
+	lost, err := i.unknownTasks(ctx, slices.Sorted(maps.Keys(needs)))
 	if err != nil {
 		return nil, fmt.Errorf("look for what is needed: %w", err)
 	}
@@ -53,8 +55,8 @@ func (c *Client) Doubts(ctx context.Context, submissions []Submission) ([]string
 	return doubts, nil
 }
 
-func (c *Client) doubtfulTypes(ctx context.Context, types map[string]bool) (doubts []string, err error) {
-	nodes, err := listNodes(ctx, c.broker, c.space)
+func (i *Inspector) doubtfulTypes(ctx context.Context, types map[string]bool) (doubts []string, err error) {
+	nodes, err := mirror.ListNodes(ctx, i.broker, i.space)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +67,7 @@ func (c *Client) doubtfulTypes(ctx context.Context, types map[string]bool) (doub
 	}
 	run := map[string]bool{}
 	for _, n := range nodes.Registered() {
-		var info NodeInfo
+		var info windlass.NodeInfo
 		_ = json.Unmarshal(n.Info, &info) // one that cannot be read runs nothing that is known
 		for _, name := range slices.Concat(info.Types, info.Pulls) {
 			run[name] = true
@@ -74,7 +76,7 @@ func (c *Client) doubtfulTypes(ctx context.Context, types map[string]bool) (doub
 	known := slices.Sorted(maps.Keys(run))
 	for _, name := range slices.Sorted(maps.Keys(types)) {
 		switch {
-		case run[name] || run[AnyType]:
+		case run[name] || run[windlass.AnyType]:
 		case len(known) == 0:
 			return append(doubts, "no node is there, so nothing runs yet"), nil
 		default:
@@ -85,20 +87,20 @@ func (c *Client) doubtfulTypes(ctx context.Context, types map[string]bool) (doub
 }
 
 // unknownTasks returns those of some tasks that are not there and have left no state.
-func (c *Client) unknownTasks(ctx context.Context, ids []string) (unknown []string, err error) {
+func (i *Inspector) unknownTasks(ctx context.Context, ids []string) (unknown []string, err error) {
 	txns := make([]broker.Txn, len(ids))
-	for i, id := range ids {
-		txns[i].Then = []broker.Op{broker.Read(c.space.Task(id)), broker.Read(c.space.Props(id)), broker.Read(c.space.State(id))}
+	for n, id := range ids {
+		txns[n].Then = []broker.Op{broker.Read(i.space.Task(id)), broker.Read(i.space.Props(id)), broker.Read(i.space.State(id))}
 	}
 	if len(txns) == 0 {
 		return nil, nil
 	}
-	for i, r := range c.broker.Commit(ctx, txns...) {
+	for n, r := range i.broker.Commit(ctx, txns...) {
 		if r.Err != nil {
 			return nil, r.Err
 		}
 		if !slices.ContainsFunc(r.Reads, func(kv *broker.KV) bool { return kv != nil }) {
-			unknown = append(unknown, ids[i])
+			unknown = append(unknown, ids[n])
 		}
 	}
 	return unknown, nil

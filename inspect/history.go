@@ -1,4 +1,4 @@
-package windlass
+package inspect
 
 import (
 	"context"
@@ -6,22 +6,23 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
 // History returns the history of a task, its latest statemachine.HistoryMax entries, or
-// ErrNotFound if there is none. Nodes write history only when they have nothing else to
+// windlass.ErrNotFound if there is none. Nodes write history only when they have nothing else to
 // do, so it may lag by a moment, and by up to some seconds while many tasks are being
 // claimed. Entries that a node had not written when it died are missing.
-func (c *Client) History(ctx context.Context, id string) (statemachine.History, error) {
+func (i *Inspector) History(ctx context.Context, id string) (statemachine.History, error) {
 	if err := keys.CheckTaskID(id); err != nil {
 		return statemachine.History{}, err
 	}
-	kv, err := c.broker.Get(ctx, c.space.History(id))
+	kv, err := i.broker.Get(ctx, i.space.History(id))
 	if errors.Is(err, broker.ErrNotFound) {
-		return statemachine.History{}, fmt.Errorf("history of task %q: %w", id, ErrNotFound)
+		return statemachine.History{}, fmt.Errorf("history of task %q: %w", id, windlass.ErrNotFound)
 	}
 	if err != nil {
 		return statemachine.History{}, fmt.Errorf("history of task %q: %w", id, err)
@@ -36,29 +37,29 @@ func (c *Client) History(ctx context.Context, id string) (statemachine.History, 
 // Interruptions returns how many claims of tasks have ended without the handler or a
 // command requesting it (statemachine.History), by task ID. Tasks that were never
 // interrupted are omitted. It reads the whole history of each task.
-func (c *Client) Interruptions(ctx context.Context, ids ...string) (map[string]int, error) {
+func (i *Inspector) Interruptions(ctx context.Context, ids ...string) (map[string]int, error) {
 	interrupted := map[string]int{}
 	for part := range slices.Chunk(ids, interruptionsBatch) {
 		txns := make([]broker.Txn, len(part))
-		for i, id := range part {
+		for n, id := range part {
 			if err := keys.CheckTaskID(id); err != nil {
 				return nil, err
 			}
-			txns[i] = broker.Txn{Then: []broker.Op{broker.Read(c.space.History(id))}}
+			txns[n] = broker.Txn{Then: []broker.Op{broker.Read(i.space.History(id))}}
 		}
-		for i, r := range c.broker.Commit(ctx, txns...) {
+		for n, r := range i.broker.Commit(ctx, txns...) {
 			switch {
 			case r.Err != nil:
-				return nil, fmt.Errorf("history of task %q: %w", part[i], r.Err)
+				return nil, fmt.Errorf("history of task %q: %w", part[n], r.Err)
 			case r.Reads[0] == nil:
 				continue
 			}
 			h, err := statemachine.ParseHistory(r.Reads[0].Value)
 			if err != nil {
-				return nil, fmt.Errorf("history of task %q: %w", part[i], err)
+				return nil, fmt.Errorf("history of task %q: %w", part[n], err)
 			}
 			if h.Interruptions > 0 {
-				interrupted[part[i]] = h.Interruptions
+				interrupted[part[n]] = h.Interruptions
 			}
 		}
 	}

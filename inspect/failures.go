@@ -1,4 +1,4 @@
-package windlass
+package inspect
 
 import (
 	"cmp"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/shorten"
 )
 
@@ -20,7 +22,7 @@ type FailureGroup struct {
 	Tasks int    `json:"tasks"`
 	// Statuses counts them by status: failed, sleeping until they are tried again, or in fault until
 	// somebody tells them to run. A task that sleeps for another reason counts with the last error that it had.
-	Statuses map[Status]int `json:"statuses"`
+	Statuses map[windlass.Status]int `json:"statuses"`
 	// FirstAt and LastAt are when the first and the latest of them had their last error.
 	FirstAt *time.Time `json:"first_at"`
 	LastAt  *time.Time `json:"last_at"`
@@ -33,29 +35,29 @@ const FailureIDsMax = 10
 
 // Failures groups the selected tasks that an error has stopped by type and last error, the largest
 // group first. It ignores the filter's statuses and limit.
-func (c *Client) Failures(ctx context.Context, f Filter) ([]FailureGroup, error) {
-	f.Statuses, f.Limit = []Status{StatusFailed, StatusSleeping, StatusFault}, 0
-	all := map[[2]string][]TaskInfo{}
-	err := c.eachTask(ctx, f, func(t TaskInfo) bool {
-		if t.Status == StatusFailed || len(t.Errors) > 0 {
-			key := [2]string{t.Type, kindOfError(t.LastError())}
-			all[key] = append(all[key], t)
-		}
-		return true
-	})
+func (i *Inspector) Failures(ctx context.Context, f windlass.Filter) ([]FailureGroup, error) {
+	f.Statuses, f.Limit = []windlass.Status{windlass.StatusFailed, windlass.StatusSleeping, windlass.StatusFault}, 0
+	all := map[[2]string][]windlass.TaskInfo{}
+	listed, err := i.client.Tasks(ctx, f)
 	if err != nil {
 		return nil, err
 	}
+	for _, t := range listed {
+		if t.Status == windlass.StatusFailed || len(t.Errors) > 0 {
+			key := [2]string{t.Type, kindOfError(t.LastError())}
+			all[key] = append(all[key], t)
+		}
+	}
 	groups := make([]FailureGroup, 0, len(all))
 	for _, tasks := range all {
-		slices.SortStableFunc(tasks, func(a, b TaskInfo) int { return laterFirst(a.erredAt(), b.erredAt()) })
+		slices.SortStableFunc(tasks, func(a, b windlass.TaskInfo) int { return laterFirst(erredAt(&a), erredAt(&b)) })
 		latest := tasks[0]
 		g := FailureGroup{
-			Type: latest.Type, Error: latest.LastError(), Tasks: len(tasks), Statuses: map[Status]int{},
-			FirstAt: tasks[len(tasks)-1].erredAt(), LastAt: latest.erredAt(),
+			Type: latest.Type, Error: latest.LastError(), Tasks: len(tasks), Statuses: map[windlass.Status]int{},
+			FirstAt: erredAt(&tasks[len(tasks)-1]), LastAt: erredAt(&latest),
 		}
-		for i, t := range tasks {
-			if g.Statuses[t.Status]++; i < FailureIDsMax {
+		for n, t := range tasks {
+			if g.Statuses[t.Status]++; n < FailureIDsMax {
 				g.IDs = append(g.IDs, t.ID)
 			}
 		}
@@ -68,7 +70,7 @@ func (c *Client) Failures(ctx context.Context, f Filter) ([]FailureGroup, error)
 }
 
 // erredAt returns when the task failed, or had its last error, nil if that is not known.
-func (t TaskInfo) erredAt() *time.Time {
+func erredAt(t *windlass.TaskInfo) *time.Time {
 	if n := len(t.Errors); t.FinishedAt == nil && n > 0 {
 		return &t.Errors[n-1].Timestamp
 	}
@@ -90,8 +92,8 @@ func laterFirst(a, b *time.Time) int {
 // kindOfError returns the part of an error that is the same for errors of one kind. Those of
 // tasks that were set aside are of one kind, whichever nodes died.
 func kindOfError(text string) string {
-	if strings.HasPrefix(text, setAside) {
-		return setAside
+	if strings.HasPrefix(text, deaths.SetAside) {
+		return deaths.SetAside
 	}
 	return shorten.Kind(text)
 }
