@@ -3,12 +3,11 @@ package windlass
 import (
 	"context"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/layout"
 	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
@@ -21,8 +20,7 @@ import (
 type Client struct {
 	broker broker.Broker
 	space  keys.Space
-	// layoutRead is when the layout was last read and found to be supported.
-	layoutRead atomic.Pointer[time.Time]
+	layout layout.Guard
 	// tracer is nil for none.
 	tracer events.Tracer
 	// copy answers lists; nil means that the broker does.
@@ -75,8 +73,8 @@ func WithCaller(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, callerKey{}, shorten.To(strings.ToValidUTF8(name, "\uFFFD"), statemachine.CommandByBytesMax-len("…")))
 }
 
-// callerOf returns who makes the changes of a context, empty if that is not known.
-func callerOf(ctx context.Context) string {
+// Caller returns who makes the changes of a context (WithCaller), empty if that is not known.
+func Caller(ctx context.Context) string {
 	name, _ := ctx.Value(callerKey{}).(string)
 	return name
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/attempts"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/internal/stored"
@@ -28,7 +29,7 @@ const (
 	// CommandStopTask: release one running task, {"task": ID}, even when frozen.
 	CommandStopTask = "stop_task"
 	// CommandDrain: release everything at a pace, {"per_second": N}, or within a time,
-	// {"within": "1m"}. Sending it also cordons the node; Client.Uncordon is the reverse
+	// {"within": "1m"}. Sending it also cordons the node; operate.Operator.Uncordon is the reverse
 	// of both.
 	CommandDrain = "drain"
 )
@@ -142,7 +143,7 @@ func (c *Client) Send(ctx context.Context, node string, command Command) error {
 		return fmt.Errorf("send a command to node %q: %w", node, err)
 	}
 	key, cordon := c.space.NodeCommand(node, id.String()), c.space.NodeCordon(node)
-	for range attemptsMax {
+	for range attempts.Max {
 		r, err := broker.CommitOne(ctx, c.broker, broker.Txn{Then: []broker.Op{broker.Read(c.space.NodeInfo(node)), broker.Read(cordon)}})
 		if err != nil {
 			return fmt.Errorf("send a command to node %q: %w", node, err)
@@ -160,7 +161,7 @@ func (c *Client) Send(ctx context.Context, node string, command Command) error {
 			txn.If = append(txn.If, broker.Absent(cordon))
 			txn.Then = append(txn.Then, suspend(ctx, cordon, "drained"))
 		}
-		r, maybe, err := c.persist(ctx, txn)
+		r, maybe, err := attempts.Commit(ctx, c.broker, txn)
 		switch {
 		case err != nil && !errors.Is(err, broker.ErrSessionExpired):
 			return fmt.Errorf("send a command to node %q: %w", node, err)

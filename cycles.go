@@ -9,6 +9,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/attempts"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/subtree"
 )
@@ -116,7 +117,7 @@ func (c *Client) takeBack(ctx context.Context, s *submitting, why error) error {
 		}
 		txn.Then = append(txn.Then, op)
 	}
-	r, maybe, err := c.persist(ctx, txn)
+	r, maybe, err := attempts.Commit(ctx, c.broker, txn)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w; taking it back: %w", why, err)

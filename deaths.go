@@ -1,12 +1,7 @@
 package windlass
 
 import (
-	"context"
-	"fmt"
-
-	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/deaths"
-	"github.com/windlass-go/windlass/internal/mirror"
 )
 
 // Limits of Retry.Deaths.
@@ -16,15 +11,6 @@ const (
 	// DeathsMax is the maximum of Retry.Deaths.
 	DeathsMax = deaths.CountMax
 )
-
-// Deaths returns the deaths of nodes within the last hour, the latest first.
-func (c *Client) Deaths(ctx context.Context) ([]events.Death, error) {
-	nodes, err := mirror.ListNodes(ctx, c.broker, c.space)
-	if err != nil {
-		return nil, fmt.Errorf("list the deaths of nodes: %w", err)
-	}
-	return deaths.Recorded(nodes), nil
-}
 
 // deathsLimit returns how many deaths set a task aside; zero means that no number does.
 func (s *Spec) deathsLimit() int {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/attempts"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/statemachine"
@@ -62,13 +63,13 @@ type deleting struct {
 // failed notes an error, and reports whether another attempt may help.
 func (d *deleting) failed(err error) (again bool) {
 	again = errors.Is(err, errChangedSince) || broker.MaybeApplied(err)
-	d.err = fmt.Errorf("delete task %q: %w", d.id, doubted(err, d.doubt))
+	d.err = fmt.Errorf("delete task %q: %w", d.id, attempts.Doubted(err, d.doubt))
 	return again
 }
 
 func (c *Client) deleteSome(ctx context.Context, open []*deleting) {
 	for attempt := 1; len(open) > 0; attempt++ {
-		there, again := c.readToDelete(ctx, open, attempt <= attemptsMax/2)
+		there, again := c.readToDelete(ctx, open, attempt <= attempts.Max/2)
 		txns := make([]broker.Txn, len(there))
 		for i, d := range there {
 			txns[i] = d.txn
@@ -86,7 +87,7 @@ func (c *Client) deleteSome(ctx context.Context, open []*deleting) {
 				again = append(again, d)
 			}
 		}
-		if open = again; attempt == attemptsMax || ctx.Err() != nil || len(again) > 0 && !pause.For(ctx, time.Duration(attempt-1)*attemptPause) {
+		if open = again; attempt == attempts.Max || ctx.Err() != nil || len(again) > 0 && !pause.For(ctx, time.Duration(attempt-1)*attempts.Pause) {
 			return
 		}
 	}
@@ -95,7 +96,7 @@ func (c *Client) deleteSome(ctx context.Context, open []*deleting) {
 // readToDelete reads tasks, and prepares their deletion. It returns those that are there, and those that are to be
 // read again. With note it notes who deletes a task, which fails if the history is written meanwhile.
 func (c *Client) readToDelete(ctx context.Context, open []*deleting, note bool) (there, again []*deleting) {
-	by := callerOf(ctx)
+	by := Caller(ctx)
 	note = note && by != ""
 	txns := make([]broker.Txn, len(open))
 	for i, d := range open {

@@ -15,6 +15,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/events"
+	"github.com/windlass-go/windlass/internal/attempts"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
@@ -71,14 +72,14 @@ func (c *Client) DequeueDetached(ctx context.Context, taskType, owner string, le
 		return Detached{}, fmt.Errorf("type %q: %w", taskType, ErrEmpty)
 	}
 	began := time.Now()
-	granted, err := c.grant(ctx, cmp.Or(lease, session.TTLDefault))
+	granted, err := attempts.Grant(ctx, c.broker, cmp.Or(lease, session.TTLDefault))
 	if err != nil {
 		return Detached{}, fmt.Errorf("dequeue %q: %w", taskType, err)
 	}
 	d, err := c.claimDetached(ctx, granted.ID, owner, found)
 	if err != nil {
 		// The session's end also ends a claim that may have been made.
-		c.revoke(ctx, granted.ID)
+		attempts.Revoke(ctx, c.broker, granted.ID)
 		return Detached{}, fmt.Errorf("dequeue %q: %w", taskType, err)
 	}
 	d.Until = began.Add(granted.TTL).UTC()
@@ -242,7 +243,7 @@ func (d *detachedClaim) begin(ctx context.Context, incarnation string) error {
 		if err == nil {
 			break
 		}
-		if !pauseAfter(ctx, err, attempt) {
+		if !attempts.PauseAfter(ctx, err, attempt) {
 			return err
 		}
 	}
@@ -357,7 +358,7 @@ func (c *Client) endDetached(ctx context.Context, what, id string, token int64, 
 	case err != nil:
 		return fmt.Errorf("%s task %q: %w", what, id, err)
 	}
-	c.revoke(ctx, d.session)
+	attempts.Revoke(ctx, c.broker, d.session)
 	if err != nil {
 		return fmt.Errorf("%s task %q: %w", what, id, err)
 	}
@@ -528,7 +529,7 @@ func endAll(ctx context.Context, coord coordinator.Coordinator, endings []coordi
 				again = append(again, i)
 			}
 		}
-		if open = again; len(open) > 0 && !pauseAfter(ctx, results[open[0]].Err, attempt) {
+		if open = again; len(open) > 0 && !attempts.PauseAfter(ctx, results[open[0]].Err, attempt) {
 			break
 		}
 	}

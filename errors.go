@@ -61,7 +61,7 @@ var (
 	// ErrUpdated: the task was changed by a submission with Update, or restarted, and runs
 	// again as it is now.
 	ErrUpdated = errors.New("the task was changed or restarted")
-	// ErrTypePaused: the type of the task was paused, with Client.PauseType.
+	// ErrTypePaused: the type of the task was paused, with operate.Operator.PauseType.
 	ErrTypePaused = errors.New("the type of the task is paused")
 	// ErrTimeout: the run took longer than its spec's Timeout. Unlike the other causes
 	// it counts as an error, unless the handler returns a message, other than Release,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/attempts"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
@@ -167,7 +168,7 @@ func loadTaskIndex(ctx context.Context, store broker.Broker, space keys.Space) (
 	for attempt := 1; ; attempt++ {
 		b := newTaskIndex(space)
 		err := b.load(ctx, store)
-		if err == nil || attempt == attemptsMax || !errors.Is(err, broker.ErrCompacted) {
+		if err == nil || attempt == attempts.Max || !errors.Is(err, broker.ErrCompacted) {
 			return b, err
 		}
 	}

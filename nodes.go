@@ -20,7 +20,7 @@ type NodeStatus struct {
 	Tasks    int  `json:"tasks"`
 	Frozen   bool `json:"frozen"`
 	Draining bool `json:"draining"`
-	// Cordon is set if it is kept from getting tasks until Client.Uncordon.
+	// Cordon is set if it is kept from getting tasks until operate.Operator.Uncordon.
 	Cordon   *Suspension       `json:"cordon,omitempty"`
 	Zone     string            `json:"zone"`
 	Labels   map[string]string `json:"labels"`

@@ -54,7 +54,7 @@ func noted(history, owner *broker.KV, what string, ended int64) (value []byte, o
 // noteUpdates writes into the histories of tasks who changed them, and what. Nothing depends
 // on it: where it fails, the history lacks that.
 func (c *Client) noteUpdates(ctx context.Context, submitted []*submitting) {
-	by := callerOf(ctx)
+	by := Caller(ctx)
 	if by == "" {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/attempts"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/subtree"
@@ -106,7 +107,7 @@ func (c *Client) rerunLive(ctx context.Context, how Rerun, ids []string, now tim
 		open = nil
 		for n, err := range c.SubmitAll(ctx, restarts) {
 			all[read[n]] = err
-			if errors.Is(err, errChangedSince) && !broker.MaybeApplied(err) && attempt < attemptsMax {
+			if errors.Is(err, errChangedSince) && !broker.MaybeApplied(err) && attempt < attempts.Max {
 				open = append(open, read[n])
 			}
 		}
@@ -258,3 +259,12 @@ func input(r *statemachine.Record, spec Spec, props json.RawMessage) {
 // notKept is the digest of a task whose input cannot be kept: none has it, so that nothing else is run again
 // in its place.
 const notKept = "not kept"
+
+// pick returns the IDs of some indexes.
+func pick(ids []string, indexes []int) []string {
+	some := make([]string, len(indexes))
+	for n, i := range indexes {
+		some[n] = ids[i]
+	}
+	return some
+}

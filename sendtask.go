@@ -58,7 +58,7 @@ func (c *Client) SendTasks(ctx context.Context, commands []TaskCommand) ([]SentC
 	var open []int
 	for i, command := range commands {
 		if command.Command.By == "" {
-			command.Command.By = callerOf(ctx)
+			command.Command.By = Caller(ctx)
 		}
 		sent[i].TaskCommand = command
 		if errs[i] = command.validate(); errs[i] == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/attempts"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/meter"
 	"github.com/windlass-go/windlass/internal/pause"
@@ -80,7 +81,7 @@ func (c *Client) enqueue(ctx context.Context, submissions []Submission, effects 
 	c.noteUpdates(ctx, slices.DeleteFunc(submitted, func(s *submitting) bool { return errs[s.index] != nil }))
 	for _, s := range open {
 		if err := errs[s.index]; err != nil && s.again {
-			errs[s.index] = doubted(err, s.doubt)
+			errs[s.index] = attempts.Doubted(err, s.doubt)
 		}
 	}
 }
@@ -108,10 +109,10 @@ func (c *Client) submitInOrder(ctx context.Context, submissions []Submission, op
 func (c *Client) submitSome(ctx context.Context, open []*submitting, errs []error) {
 	for attempt := 1; ; attempt++ {
 		open = c.submitOnce(ctx, open, errs)
-		if len(open) == 0 || attempt == attemptsMax || ctx.Err() != nil {
+		if len(open) == 0 || attempt == attempts.Max || ctx.Err() != nil {
 			return
 		}
-		pause.For(ctx, time.Duration(attempt-1)*attemptPause)
+		pause.For(ctx, time.Duration(attempt-1)*attempts.Pause)
 	}
 }
 
@@ -175,7 +176,7 @@ func (c *Client) prepare(ctx context.Context, submissions []Submission, effects 
 		if errs[i] != nil {
 			continue
 		}
-		s.Spec.Digest, s.Spec.By = s.digest(), callerOf(ctx)
+		s.Spec.Digest, s.Spec.By = s.digest(), Caller(ctx)
 		next := &submitting{Submission: s, index: i, effect: &effects[i], replaces: s.ended, reruns: s.ended != 0}
 		if s.base == 0 {
 			next.Spec.SubmittedAt, next.Spec.RestartedAt, next.Spec.Turn = now, time.Time{}, 0

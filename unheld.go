@@ -9,6 +9,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/attempts"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -36,11 +37,11 @@ func (c *Client) carryOutSome(ctx context.Context, sent []SentCommand) {
 	if err != nil {
 		return
 	}
-	granted, err := c.grant(ctx, session.TTLDefault)
+	granted, err := attempts.Grant(ctx, c.broker, session.TTLDefault)
 	if err != nil {
 		return
 	}
-	defer c.revoke(ctx, granted.ID) // with the claims that were not ended
+	defer attempts.Revoke(ctx, c.broker, granted.ID) // with the claims that were not ended
 	coord, err := coordinator.New(c.broker, coordinator.Identity{
 		Namespace: c.space.Root(), Node: clientPrefix + incarnation.String(), Session: granted.ID, Incarnation: incarnation.String(),
 	})

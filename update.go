@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/attempts"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -21,7 +22,7 @@ var errChangedSince = errors.New("it was changed meanwhile")
 // Update returns ErrNotFound if there is no such task, a *FinishedError if it has ended
 // (Rerun takes the same change), and whatever Submit returns.
 func (c *Client) Update(ctx context.Context, id string, change func(*Submission) error) (Effect, error) {
-	for range attemptsMax {
+	for range attempts.Max {
 		read, errs := c.readSubmissions(ctx, []string{id})
 		if errs[0] != nil {
 			return "", errs[0]

@@ -75,12 +75,12 @@ func (s *Server) registerNodes() {
 	add(s, endpoint{ID: "listCordons", Method: http.MethodGet, Path: "/v1/cordons", Tag: tag,
 		Summary: "List the cordons by node, those of nodes that are not there included",
 	}, func(ctx context.Context, _ *noBody) (*ok[map[string]windlass.Suspension], error) {
-		return answerWith(s.client.Cordons(ctx))
+		return answerWith(s.operator.Cordons(ctx))
 	})
 	add(s, endpoint{ID: "listDeaths", Method: http.MethodGet, Path: "/v1/deaths", Tag: tag,
 		Summary: "List the nodes that vanished without notice within the last hour, the latest first",
 	}, func(ctx context.Context, _ *noBody) (*ok[[]events.Death], error) {
-		return answerWith(s.client.Deaths(ctx))
+		return answerWith(s.operator.Deaths(ctx))
 	})
 	add(s, endpoint{ID: "plan", Whole: true, Method: http.MethodGet, Path: "/v1/plan", Tag: tag, Errors: []int{http.StatusNotFound},
 		Summary: "What would move if nodes joined, left or changed", Description: "Nothing is changed.",
@@ -115,9 +115,9 @@ func (s *Server) commandNode(ctx context.Context, in *nodeCommandInput) (*ok[nod
 	switch {
 	case err != nil:
 	case in.Sent.Command == "cordon":
-		_, err = s.client.Cordon(ctx, in.Name, in.Sent.Reason)
+		_, err = s.operator.Cordon(ctx, in.Name, in.Sent.Reason)
 	case in.Sent.Command == "uncordon":
-		err = s.client.Uncordon(ctx, in.Name)
+		err = s.operator.Uncordon(ctx, in.Name)
 	default:
 		result, err = view.ResultSent, s.client.Send(ctx, in.Name, c)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/conns"
 	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/tree"
 )
 
@@ -32,6 +33,7 @@ type Server struct {
 	tasks     *windlass.TaskCopy
 	client    *windlass.Client
 	inspector *inspect.Inspector
+	operator  *operate.Operator
 	tree      *tree.Tree
 	mux       *http.ServeMux
 	huma      huma.API
@@ -79,7 +81,7 @@ func New(c Config) (*Server, error) {
 	}
 	jobs.Limit(BatchMax, LooksMax)
 	s := &Server{
-		config: c, tasks: tasks, client: client, inspector: inspect.New(client), tree: jobs, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
+		config: c, tasks: tasks, client: client, inspector: inspect.New(client), operator: operate.New(client), tree: jobs, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
 		limiter: newLimiter(c.Limits), budget: newBudget(c.Limits), endpoints: map[string]*endpoint{}, probe: probe{turn: make(chan struct{}, 1)},
 		hub: newHub(c.Limits), charts: newCharts(),
 	}

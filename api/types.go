@@ -45,13 +45,13 @@ func (s *Server) commandType(ctx context.Context, in *typeCommandInput) (*ok[typ
 	var err error
 	switch {
 	case o.Command == "pause":
-		err = s.client.PauseType(ctx, o.Type, o.Reason)
+		err = s.operator.PauseType(ctx, o.Type, o.Reason)
 	case o.Command != "resume":
 		err = badInput("command", shown(o.Command), `must be "pause" or "resume"`)
 	case o.Reason != "":
 		err = badInput("reason", o.Reason, "goes with pause alone")
 	default:
-		err = s.client.ResumeType(ctx, o.Type)
+		err = s.operator.ResumeType(ctx, o.Type)
 	}
 	return answerWith(typeDone{Type: o.Type, Command: o.Command, Result: view.ResultDone}, err)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/windlass-go/windlass/api"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -126,7 +127,7 @@ func startLists(b *testing.B) *lists {
 func fillStates(b *testing.B, endpoints []string) {
 	store := openEtcd(b, etcd.Config{Endpoints: endpoints})
 	client := newClient(b, store)
-	must(b, client.Init(b.Context()))
+	must(b, operate.New(client).Init(b.Context()))
 	at := time.Now().UTC().Add(-time.Hour)
 	result, err := json.Marshal(strings.Repeat("r", listResultLen))
 	must(b, err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/operate"
 )
 
 func TestTree_Z01_InitIsIdempotentAndClearTakesJobsOnly(t *testing.T) {
@@ -23,7 +24,7 @@ func TestTree_Z01_InitIsIdempotentAndClearTakesJobsOnly(t *testing.T) {
 		for range 2 {
 			c.must(c.Init(ctx))
 		}
-		if v, err := c.client.Layout(ctx); err != nil || v != windlass.LayoutVersion {
+		if v, err := operate.New(c.client).Layout(ctx); err != nil || v != windlass.LayoutVersion {
 			t.Errorf("the layout is %d, %v", v, err)
 		}
 		c.queue(Request{Name: "a", Type: "t"}, Request{Name: "bad", Type: "t"})

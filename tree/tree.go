@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/internal/shorten"
+	"github.com/windlass-go/windlass/operate"
 )
 
 // Tree queues the jobs of a namespace and reads their state. Its methods are safe for
@@ -53,7 +54,7 @@ func New(b broker.Broker, namespace string, options ...windlass.ClientOption) (*
 func (t *Tree) Limit(jobs, looks int) { t.queueMax, t.looksMax = min(jobs, QueueMax), looks }
 
 // Init creates the namespace if there is none; otherwise it changes nothing.
-func (t *Tree) Init(ctx context.Context) error { return t.client.Init(ctx) }
+func (t *Tree) Init(ctx context.Context) error { return operate.New(t.client).Init(ctx) }
 
 // records returns the jobs as they were queued.
 func (t *Tree) records(ctx context.Context) (map[Path]windlass.JobRecord, map[Path]broker.Revision, error) {

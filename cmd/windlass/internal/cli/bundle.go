@@ -17,6 +17,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -124,8 +125,8 @@ func (a *app) bundleNamespace(ctx context.Context, b *bundle, store broker.Broke
 		return err
 	}
 	nodes, nodesErr := client.Nodes(ctx)
-	cordons, cordonsErr := client.Cordons(ctx)
-	deaths, deathsErr := client.Deaths(ctx)
+	cordons, cordonsErr := operate.New(client).Cordons(ctx)
+	deaths, deathsErr := operate.New(client).Deaths(ctx)
 	types, typesErr := client.Types(ctx)
 	counts, countsErr := client.Count(ctx, windlass.Filter{})
 	failures, failuresErr := inspect.New(client).Failures(ctx, windlass.Filter{})

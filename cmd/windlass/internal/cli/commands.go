@@ -18,6 +18,7 @@ import (
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/meter"
 	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -318,7 +319,7 @@ func (a *app) warnPaused(ctx context.Context, c *windlass.Client, message statem
 	if !slices.Contains([]statemachine.Message{statemachine.Run, commands.Restart, commands.Retry, commands.Continue}, message) {
 		return
 	}
-	paused, err := c.PausedTypes(ctx)
+	paused, err := operate.New(c).PausedTypes(ctx)
 	if err != nil {
 		return // it is no part of the answer
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/operate"
 )
 
 // nodeDetail is all that is known of a node. Its JSON is stable.
@@ -65,7 +66,7 @@ func nodeOf(ctx context.Context, c *windlass.Client, name string) (nodeDetail, e
 		}
 		node.Held[t.Type][t.Status]++
 	}
-	deaths, err := c.Deaths(ctx)
+	deaths, err := operate.New(c).Deaths(ctx)
 	node.Deaths = slices.DeleteFunc(deaths, func(d events.Death) bool { return d.Node != name })
 	return node, err
 }

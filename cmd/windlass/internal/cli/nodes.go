@@ -18,6 +18,7 @@ import (
 	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/operate"
 )
 
 func (a *app) nodeListCommand() *cobra.Command {
@@ -35,7 +36,7 @@ func (a *app) nodeListCommand() *cobra.Command {
 				return a.watchNodes(ctx, c)
 			}
 			nodes, err := c.Nodes(ctx)
-			cordons, cordonsErr := c.Cordons(ctx)
+			cordons, cordonsErr := operate.New(c).Cordons(ctx)
 			if err := errors.Join(err, cordonsErr); err != nil {
 				return err
 			}
@@ -99,7 +100,7 @@ one it may have been each of the CLAIMS: whichever dies with nodes again is foun
 "or more" is after the time of a death that was noticed late, as all nodes had died.`,
 		Args: noArgs,
 		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, _ []string) error {
-			deaths, err := c.Deaths(ctx)
+			deaths, err := operate.New(c).Deaths(ctx)
 			if err != nil {
 				return err
 			}
@@ -176,7 +177,7 @@ func (a *app) cordonCommand() *cobra.Command {
 		ValidArgsFunction: a.completeNodes,
 		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {
 			return a.eachName(args, func(node string) (string, error) {
-				there, err := c.Cordon(ctx, node, reason)
+				there, err := operate.New(c).Cordon(ctx, node, reason)
 				if !there {
 					return "cordoned %s, which is not there now\n", err
 				}
@@ -195,7 +196,7 @@ func (a *app) uncordonCommand() *cobra.Command {
 		Args:              minimumArgs("NODE"),
 		ValidArgsFunction: a.completeNodes,
 		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {
-			return a.eachName(args, func(node string) (string, error) { return "uncordoned %s\n", c.Uncordon(ctx, node) })
+			return a.eachName(args, func(node string) (string, error) { return "uncordoned %s\n", operate.New(c).Uncordon(ctx, node) })
 		}),
 	}
 }

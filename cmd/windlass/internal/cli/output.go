@@ -16,6 +16,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -125,7 +126,7 @@ func (a *app) warnUnused(ctx context.Context, c *windlass.Client, listed int) {
 	if listed > 0 {
 		return
 	}
-	if version, err := c.Layout(ctx); err == nil && version == 0 {
+	if version, err := operate.New(c).Layout(ctx); err == nil && version == 0 {
 		a.warn(fmt.Sprintf("nothing was ever in the namespace %q of this broker", cmp.Or(a.namespace, windlass.NamespaceDefault)))
 	}
 }

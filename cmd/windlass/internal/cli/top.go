@@ -15,6 +15,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/top"
 	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/operate"
 )
 
 type topFlags struct {
@@ -98,7 +99,7 @@ func (a *app) top(ctx context.Context, b broker.Broker, f topFlags) error {
 		return a.print(t, func() table { return topTable(t) })
 	}
 	// An error of the broker at the start is better said here than on the screen.
-	if _, err := client.Layout(ctx); err != nil {
+	if _, err := operate.New(client).Layout(ctx); err != nil {
 		return err
 	}
 	return top.Run(ctx, c)

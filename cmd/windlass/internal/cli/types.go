@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/operate"
 )
 
 func (a *app) typeCommand() *cobra.Command {
@@ -74,9 +75,9 @@ type '' is that of the tasks without one.`,
 			}
 			err = a.eachName(args, func(name string) (string, error) {
 				if !slices.ContainsFunc(known, func(t windlass.TypeStatus) bool { return t.Type == name }) {
-					return "paused %s, which no task has and no node names\n", c.PauseType(ctx, name, reason)
+					return "paused %s, which no task has and no node names\n", operate.New(c).PauseType(ctx, name, reason)
 				}
-				return "paused %s\n", c.PauseType(ctx, name, reason)
+				return "paused %s\n", operate.New(c).PauseType(ctx, name, reason)
 			})
 			if err != nil || !wait {
 				return err
@@ -116,7 +117,7 @@ func (a *app) typeResumeCommand() *cobra.Command {
 		Args:              minimumArgs("TYPE"),
 		ValidArgsFunction: a.completeTypes,
 		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {
-			return a.eachName(args, func(name string) (string, error) { return "resumed %s\n", c.ResumeType(ctx, name) })
+			return a.eachName(args, func(name string) (string, error) { return "resumed %s\n", operate.New(c).ResumeType(ctx, name) })
 		}),
 	}
 }

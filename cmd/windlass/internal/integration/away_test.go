@@ -11,6 +11,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/inspect"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
@@ -94,7 +95,7 @@ func TestPlacement_O01_WhatIsKeptForANodeIsFreeOnceItIsCordoned(t *testing.T) {
 		if n := len(f.holders()); n != 20 {
 			t.Errorf("%d tasks run, 10 of 30 are kept", n)
 		}
-		_, err := f.client.Cordon(t.Context(), "n00", "")
+		_, err := operate.New(f.client).Cordon(t.Context(), "n00", "")
 		f.must(err)
 		f.settle(30)
 		f.even("n01", "n02", "n03")
@@ -106,7 +107,7 @@ func TestPlacement_O01_ACordonedNodeThatStopsKeepsNothing(t *testing.T) {
 		all := f.nodes(3, returning(10*time.Minute))
 		f.submit("t", 30, windlass.Spec{})
 		f.settle(30)
-		_, err := f.client.Cordon(t.Context(), "n00", "")
+		_, err := operate.New(f.client).Cordon(t.Context(), "n00", "")
 		f.must(err)
 		f.Advance(time.Second)
 		all[0].Stop()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -13,9 +14,9 @@ import (
 // been changed yet.
 func TestClient_O07_ASessionWhoseAnswerIsLostFailsNoCall(t *testing.T) {
 	for what, call := range map[string]func(ctx context.Context, c *windlass.Client) error{
-		"pause a type": func(ctx context.Context, c *windlass.Client) error { return c.PauseType(ctx, "mail", "") },
+		"pause a type": func(ctx context.Context, c *windlass.Client) error { return operate.New(c).PauseType(ctx, "mail", "") },
 		"cordon": func(ctx context.Context, c *windlass.Client) error {
-			_, err := c.Cordon(ctx, "n", "")
+			_, err := operate.New(c).Cordon(ctx, "n", "")
 			return err
 		},
 		"dequeue": func(ctx context.Context, c *windlass.Client) error {

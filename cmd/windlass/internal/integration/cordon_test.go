@@ -7,18 +7,19 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
 func (c *cluster) cordon(node, reason string) {
 	c.t.Helper()
-	_, err := c.client.Cordon(c.t.Context(), node, reason)
+	_, err := operate.New(c.client).Cordon(c.t.Context(), node, reason)
 	c.must(err)
 }
 
 func (c *cluster) uncordon(node string) {
 	c.t.Helper()
-	c.must(c.client.Uncordon(c.t.Context(), node))
+	c.must(operate.New(c.client).Uncordon(c.t.Context(), node))
 }
 
 func TestCordon_O01_ANodeKeepsWhatItHasAndGetsNothingUntilTheEndOfIt(t *testing.T) {
@@ -44,7 +45,7 @@ func TestCordon_O01_ANodeKeepsWhatItHasAndGetsNothingUntilTheEndOfIt(t *testing.
 		}
 		c.uncordon("a")
 		c.WaitUntil(time.Minute, "all run", c.allRunning(5))
-		if err := c.client.Uncordon(t.Context(), "a"); !errors.Is(err, windlass.ErrNotFound) {
+		if err := operate.New(c.client).Uncordon(t.Context(), "a"); !errors.Is(err, windlass.ErrNotFound) {
 			t.Errorf("what has no cordon was uncordoned: %v", err)
 		}
 	})
@@ -63,7 +64,7 @@ func TestCordon_O01_HoldsOverRestartsAndWhileTheNodeIsAway(t *testing.T) {
 			c.Advance(30 * time.Second)
 			restart(b)
 			c.Advance(30 * time.Second)
-			if got, err := c.client.Cordons(t.Context()); err != nil || len(got) != 1 || got["b"].At.IsZero() {
+			if got, err := operate.New(c.client).Cordons(t.Context()); err != nil || len(got) != 1 || got["b"].At.IsZero() {
 				t.Errorf("the cordons are %v, %v", got, err)
 			}
 			b = b.Restart()
@@ -112,11 +113,11 @@ func TestCordon_O01_OneThatArrivesLateDoesNotUndoItsEnd(t *testing.T) {
 	inVerified(t, func(t *testing.T, w *cluster) {
 		w.join("a")
 		client := w.clientBehind(`late 20s on commit below "/test/nodes/" call 1`)
-		_, err := client.Cordon(t.Context(), "a", "")
+		_, err := operate.New(client).Cordon(t.Context(), "a", "")
 		w.must(err)
 		w.uncordon("a")
 		w.Advance(time.Minute)
-		if got, err := client.Cordons(t.Context()); err != nil || len(got) != 0 {
+		if got, err := operate.New(client).Cordons(t.Context()); err != nil || len(got) != 0 {
 			t.Errorf("the cordons are %v, %v", got, err)
 		}
 	})
@@ -140,17 +141,17 @@ func TestCordon_O01_IsWhatItsCallerWasToldWhateverWasLost(t *testing.T) {
 			}
 			cordonOn := func(c *windlass.Client, reason string) func() error {
 				return func() error {
-					_, err := c.Cordon(ctx, "a", reason)
+					_, err := operate.New(c).Cordon(ctx, "a", reason)
 					return err
 				}
 			}
 			meanwhile(cordonOn(client, "mine"), cordonOn(w.client, "theirs"))
-			if got, err := w.client.Cordons(ctx); err != nil || got["a"].Reason != "mine" {
+			if got, err := operate.New(w.client).Cordons(ctx); err != nil || got["a"].Reason != "mine" {
 				t.Errorf("%s of a cordon: %v, %v", lost, got, err)
 			}
 			client = w.clientBehind(lost + ` 2s on commit below "/test/nodes/" call 1`)
-			meanwhile(func() error { return client.Uncordon(ctx, "a") }, cordonOn(w.client, "theirs"))
-			if got, err := w.client.Cordons(ctx); err != nil || len(got) != 0 {
+			meanwhile(func() error { return operate.New(client).Uncordon(ctx, "a") }, cordonOn(w.client, "theirs"))
+			if got, err := operate.New(w.client).Cordons(ctx); err != nil || len(got) != 0 {
 				t.Errorf("%s of its end: %v, %v", lost, got, err)
 			}
 		})
@@ -160,16 +161,16 @@ func TestCordon_O01_IsWhatItsCallerWasToldWhateverWasLost(t *testing.T) {
 func TestCordon_O01_AReasonThatIsTooLongAndANameThatIsNoneAreRefused(t *testing.T) {
 	inMemory(t, func(t *testing.T, c *cluster) {
 		var wrong *windlass.BadInputError
-		long := strings.Repeat("x", windlass.SuspensionReasonBytesMax)
-		if _, err := c.client.Cordon(t.Context(), "a", long+"x"); !errors.As(err, &wrong) || wrong.Field != "reason" {
+		long := strings.Repeat("x", operate.ReasonBytesMax)
+		if _, err := operate.New(c.client).Cordon(t.Context(), "a", long+"x"); !errors.As(err, &wrong) || wrong.Field != "reason" {
 			t.Errorf("%v", err)
 		}
-		if _, err := c.client.Cordon(t.Context(), "a/b", ""); !errors.As(err, &wrong) || wrong.Field != "node name" {
+		if _, err := operate.New(c.client).Cordon(t.Context(), "a/b", ""); !errors.As(err, &wrong) || wrong.Field != "node name" {
 			t.Errorf("%v", err)
 		}
 		c.cordon("a", long)
 		c.put("/test/nodes/b/cordon", "by hand")
-		got, err := c.client.Cordons(t.Context())
+		got, err := operate.New(c.client).Cordons(t.Context())
 		if err != nil || got["a"].Reason != long || !strings.Contains(got["b"].Reason, "by hand") {
 			t.Errorf("%v, %v", got, err)
 		}

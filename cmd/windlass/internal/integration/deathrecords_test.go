@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -94,7 +95,7 @@ func TestPoison_O02_WhatWasSetAsideWronglyRunsAgain(t *testing.T) {
 				if again := c.startsOf("innocent") - starts; again != map[bool]int{true: 1}[ended] {
 					t.Errorf("it was started %d times", again)
 				}
-				recorded, err := c.client.Deaths(t.Context())
+				recorded, err := operate.New(c.client).Deaths(t.Context())
 				c.must(err)
 				for _, d := range recorded {
 					if d.Culprit == "innocent" {
@@ -115,7 +116,7 @@ func TestPoison_O02_WhatWasSetAsideWronglyRunsAgain(t *testing.T) {
 
 func (c *cluster) deaths() []events.Death {
 	c.t.Helper()
-	deaths, err := c.client.Deaths(c.t.Context())
+	deaths, err := operate.New(c.client).Deaths(c.t.Context())
 	c.must(err)
 	return deaths
 }

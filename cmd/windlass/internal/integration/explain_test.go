@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/inspect"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/placement"
 )
 
@@ -255,7 +256,7 @@ func TestPlan_OnlyWhatLosesItsNodeWaits(t *testing.T) {
 		f.allRun(time.Minute, 12)
 		f.settle(12)
 		for _, name := range []string{"n01", "n02"} {
-			_, err := f.client.Cordon(t.Context(), name, "")
+			_, err := operate.New(f.client).Cordon(t.Context(), name, "")
 			f.must(err)
 		}
 		f.must(f.client.Send(t.Context(), "n03", windlass.Command{Command: windlass.CommandFreeze}))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -57,7 +58,7 @@ func TestHandler_M30_M31_TheTableOfWhatRunReturnsHolds(t *testing.T) {
 			f.send("n", "stop_task", `{"task":"released"}`)
 			f.sendTask("commanded", statemachine.Pause)
 			f.sendTask("killed", statemachine.Kill)
-			f.must(f.Client().PauseType(t.Context(), "t", ""))
+			f.must(operate.New(f.Client()).PauseType(t.Context(), "t", ""))
 			f.Advance(time.Minute)
 			f.send("n", "drain", `{}`)
 			f.Advance(time.Second)

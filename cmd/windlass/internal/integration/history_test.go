@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/inspect"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -284,9 +285,9 @@ func TestHistory_NamesWhoSentACommandAndACordonWhoMadeIt(t *testing.T) {
 		if !slices.Equal(details, want) {
 			t.Errorf("the commands are %q, want %q", details, want)
 		}
-		_, err := c.client.Cordon(ann, "n", "its disk")
+		_, err := operate.New(c.client).Cordon(ann, "n", "its disk")
 		c.must(err)
-		if cordons, err := c.client.Cordons(t.Context()); err != nil || cordons["n"].By != "ann" || cordons["n"].Reason != "its disk" {
+		if cordons, err := operate.New(c.client).Cordons(t.Context()); err != nil || cordons["n"].By != "ann" || cordons["n"].Reason != "its disk" {
 			t.Errorf("cordons: %+v, %v", cordons, err)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
@@ -16,7 +17,7 @@ const layoutKey = "/test/layout"
 
 func TestLayout_TheFirstNodeThatJoinsWritesItAndNoOtherDoes(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		if v, err := c.client.Layout(t.Context()); v != 0 || err != nil {
+		if v, err := operate.New(c.client).Layout(t.Context()); v != 0 || err != nil {
 			t.Errorf("at first: %d, %v", v, err)
 		}
 		nodes := []*windlasstest.Node{c.join("a"), c.join("b"), c.join("d")}
@@ -25,7 +26,7 @@ func TestLayout_TheFirstNodeThatJoinsWritesItAndNoOtherDoes(t *testing.T) {
 		if string(kv.Value) != `{"version":1}` || kv.Session != 0 || kv.Created != kv.Modified {
 			t.Errorf("%s, %+v", kv.Value, kv)
 		}
-		if v, err := c.client.Layout(t.Context()); v != windlass.LayoutVersion || err != nil {
+		if v, err := operate.New(c.client).Layout(t.Context()); v != windlass.LayoutVersion || err != nil {
 			t.Errorf("%d, %v", v, err)
 		}
 		for _, m := range nodes {
@@ -125,7 +126,7 @@ func TestLayout_AnUnreadableOneIsReportedAndStopsNobody(t *testing.T) {
 			if after := c.get(layoutKey); after.Modified != before.Modified {
 				t.Errorf("%q: it was replaced by %q", value, after.Value)
 			}
-			if _, err := c.client.Layout(t.Context()); err == nil {
+			if _, err := operate.New(c.client).Layout(t.Context()); err == nil {
 				t.Errorf("%q was read", value)
 			}
 			c.submit(1, windlass.Spec{})
@@ -137,7 +138,7 @@ func TestLayout_NothingIsWrittenIntoOneFromTheFuture(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		c.put(layoutKey, `{"version":3}`)
 		revision := c.get(layoutKey).Modified
-		if v, err := c.client.Layout(t.Context()); v != 3 || !errors.Is(err, windlass.ErrLayout) {
+		if v, err := operate.New(c.client).Layout(t.Context()); v != 3 || !errors.Is(err, windlass.ErrLayout) {
 			t.Errorf("%d, %v", v, err)
 		}
 		for what, err := range map[string]error{

@@ -12,6 +12,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/events"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/statemachine"
 	"github.com/windlass-go/windlass/windlasstest"
 )
@@ -129,7 +130,7 @@ func TestPoison_O02_WhatDidNotRunIsNotToBlame(t *testing.T) {
 					s.kill(c.task("t").Node)
 					s.watch(time.Minute)
 				}
-				died, err := c.client.Deaths(t.Context())
+				died, err := operate.New(c.client).Deaths(t.Context())
 				c.must(err)
 				for _, d := range died {
 					if d.Culprit != "" || len(d.Lost) != 0 {

@@ -9,17 +9,18 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
 func (c *cluster) pauseType(taskType string) {
 	c.t.Helper()
-	c.must(c.client.PauseType(c.t.Context(), taskType, "its database is moved"))
+	c.must(operate.New(c.client).PauseType(c.t.Context(), taskType, "its database is moved"))
 }
 
 func (c *cluster) resumeType(taskType string) {
 	c.t.Helper()
-	c.must(c.client.ResumeType(c.t.Context(), taskType))
+	c.must(operate.New(c.client).ResumeType(c.t.Context(), taskType))
 }
 
 // typed submits n tasks of a type, and returns their IDs.
@@ -91,7 +92,7 @@ func TestTypePause_O09_StopsWhatRunsAndWhatComesAndResumingRunsItWhereItIs(t *te
 				t.Errorf("%s is held with token %d, before with %d, and has the errors %v", id, d.Token, tokens[id], d.Errors)
 			}
 		}
-		if err := c.client.ResumeType(t.Context(), "import"); !errors.Is(err, windlass.ErrNotFound) {
+		if err := operate.New(c.client).ResumeType(t.Context(), "import"); !errors.Is(err, windlass.ErrNotFound) {
 			t.Errorf("what is not paused was resumed: %v", err)
 		}
 	})
@@ -216,9 +217,9 @@ func TestTypePause_O09_TypesAndWhatIsRefused(t *testing.T) {
 		c.join("any")
 		c.join("pulls", pulling("import"))
 		c.awaitNodes(3)
-		c.must(c.client.PauseType(ctx, "", "once"))
-		c.must(c.client.PauseType(ctx, "", "why not"))
-		c.must(c.client.PauseType(ctx, "not-yet", ""))
+		c.must(operate.New(c.client).PauseType(ctx, "", "once"))
+		c.must(operate.New(c.client).PauseType(ctx, "", "why not"))
+		c.must(operate.New(c.client).PauseType(ctx, "not-yet", ""))
 		c.WaitFor(time.Minute, "plain", windlass.StatusPaused)
 		types, err := c.client.Types(ctx)
 		c.must(err)
@@ -237,8 +238,8 @@ func TestTypePause_O09_TypesAndWhatIsRefused(t *testing.T) {
 		c.put("/test/nodes/_paused/import", "{")
 		c.WaitUntil(time.Minute, "what cannot be read is a pause", c.allAre([]string{"import-a", "import-b"}, windlass.StatusPaused))
 		for _, err := range []error{
-			c.client.PauseType(ctx, "a/b", ""), c.client.PauseType(ctx, windlass.AnyType, ""), c.client.ResumeType(ctx, "a/b"),
-			c.client.PauseType(ctx, "import", strings.Repeat("x", windlass.SuspensionReasonBytesMax+1)),
+			operate.New(c.client).PauseType(ctx, "a/b", ""), operate.New(c.client).PauseType(ctx, windlass.AnyType, ""), operate.New(c.client).ResumeType(ctx, "a/b"),
+			operate.New(c.client).PauseType(ctx, "import", strings.Repeat("x", operate.ReasonBytesMax+1)),
 		} {
 			if input, bad := errors.AsType[*windlass.BadInputError](err); !bad {
 				t.Errorf("%v", err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/events"
+	"github.com/windlass-go/windlass/operate"
 )
 
 // noteSetAside notes that a task was set aside, for Events.Errored.
@@ -40,7 +41,7 @@ func (w *world) isSetAside(id string) bool {
 // no task was set aside with which too few have died (O02). A process that was cut off
 // for two minutes counts, and may have been back since.
 func (w *world) judgeDeaths() {
-	recorded, err := w.operator.Deaths(w.t.Context())
+	recorded, err := operate.New(w.operator).Deaths(w.t.Context())
 	if err != nil {
 		w.fail("O02: the deaths cannot be listed: %v", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/operate"
 )
 
 // pauseType sometimes pauses or resumes a type, in the storms that do so.
@@ -16,9 +17,9 @@ func (w *world) pauseType() {
 	pauses := w.pauses.IntN(2) == 0
 	err := w.attempt(func(ctx context.Context) error {
 		if pauses {
-			return w.client.PauseType(ctx, taskType, "")
+			return operate.New(w.client).PauseType(ctx, taskType, "")
 		}
-		return w.client.ResumeType(ctx, taskType)
+		return operate.New(w.client).ResumeType(ctx, taskType)
 	})
 	if err == nil && pauses {
 		w.count("type paused")
@@ -30,7 +31,7 @@ func (w *world) pauseType() {
 // resumeTypes ends the pauses of all types.
 func (w *world) resumeTypes() {
 	for _, taskType := range append([]string{""}, jobTypes...) {
-		_ = w.client.ResumeType(w.t.Context(), taskType) // it may not be paused, and is asked again
+		_ = operate.New(w.client).ResumeType(w.t.Context(), taskType) // it may not be paused, and is asked again
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/operate"
 )
 
 // heal ends all faults.
@@ -107,7 +108,7 @@ func (w *world) thawNodes() {
 		}
 		for _, p := range w.up {
 			_ = w.client.Send(w.t.Context(), p.Name(), windlass.Command{Command: windlass.CommandUnfreeze}) // it may have to join first
-			_ = w.client.Uncordon(w.t.Context(), p.Name())                                                  // it may have no cordon
+			_ = operate.New(w.client).Uncordon(w.t.Context(), p.Name())                                     // it may have no cordon
 		}
 		w.sleep(w.profile.ttl)
 	}
@@ -156,7 +157,7 @@ func (w *world) misplaced() string {
 		registered[n.Name] = n
 		sum, most = sum+n.Tasks, max(most, n.Tasks)
 		if n.Frozen || n.Draining || n.Cordon != nil {
-			_ = w.client.Uncordon(w.t.Context(), n.Name)
+			_ = operate.New(w.client).Uncordon(w.t.Context(), n.Name)
 			_ = w.client.Send(w.t.Context(), n.Name, windlass.Command{Command: windlass.CommandUnfreeze}) // it may just be leaving
 			return fmt.Sprintf("node %s is frozen, cordoned or draining", n.Name)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker/faulty"
+	"github.com/windlass-go/windlass/operate"
 )
 
 // event is something that can happen in a storm. do returns false if it cannot happen
@@ -435,10 +436,10 @@ func (w *world) cordon() bool {
 	p := w.someNode()
 	return p != nil && w.attempt(func(ctx context.Context) error {
 		if w.random.IntN(3) == 0 {
-			_, err := w.client.Cordon(ctx, p.Name(), "")
+			_, err := operate.New(w.client).Cordon(ctx, p.Name(), "")
 			return err
 		}
-		return w.client.Uncordon(ctx, p.Name())
+		return operate.New(w.client).Uncordon(ctx, p.Name())
 	}) == nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/inspect"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
@@ -82,7 +83,7 @@ const suspectsWait = 3 * time.Minute
 
 // anySuspects reports whether nodes have died that had just claimed tasks.
 func (w *world) anySuspects() bool {
-	recorded, err := w.operator.Deaths(w.t.Context())
+	recorded, err := operate.New(w.operator).Deaths(w.t.Context())
 	return err == nil && slices.ContainsFunc(recorded, func(d events.Death) bool { return d.Recent > 0 })
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/windlass-go/windlass/election"
 	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -68,9 +69,9 @@ func (c *control) command(node, command string) tea.Cmd {
 func (c *control) cordon(node, verb string) tea.Cmd {
 	return c.doing(verb+" "+view.Printable(node), func(ctx context.Context) (string, error) {
 		if verb == "uncordon" {
-			return "done", c.client.Uncordon(ctx, node)
+			return "done", operate.New(c.client).Uncordon(ctx, node)
 		}
-		_, err := c.client.Cordon(ctx, node, "")
+		_, err := operate.New(c.client).Cordon(ctx, node, "")
 		return "done", err
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/windlass-go/windlass/election"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/pause"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/tree"
 )
 
@@ -138,7 +139,7 @@ func (f *feed) probe(ctx context.Context) {
 			continue
 		}
 		asking, cancel := context.WithTimeout(ctx, probeEvery)
-		_, err := f.client.Layout(asking)
+		_, err := operate.New(f.client).Layout(asking)
 		cancel()
 		f.mu.Lock()
 		if err == nil && f.trouble == trouble { // otherwise a watch has failed since
