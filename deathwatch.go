@@ -222,17 +222,6 @@ func (in *incarnation) sendDeaths(ctx context.Context, now time.Time) {
 	})
 }
 
-// createdIn returns a function that returns the revision at which a task of a copy was
-// created, zero if it is gone.
-func createdIn(tasks *mirror.Tasks) func(id string) broker.Revision {
-	return func(id string) broker.Revision {
-		if t := tasks.Get(id); t != nil {
-			return t.Created
-		}
-		return 0
-	}
-}
-
 // takeBack removes the records of deaths that this process has survived, while another has its
 // name: nobody else would.
 func (in *incarnation) takeBack(ctx context.Context) {
