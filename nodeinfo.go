@@ -16,12 +16,12 @@ import (
 type NodeInfo struct {
 	Name      string    `json:"name"`
 	StartedAt time.Time `json:"started_at"`
-	Version   string    `json:"version,omitempty"`
-	Zone      string    `json:"zone,omitempty"`
-	// Labels, Weight and Capacity are as configured.
-	Labels   map[string]string `json:"labels,omitempty"`
+	Version   string    `json:"version"`
+	Zone      string    `json:"zone"`
+	// Labels, Weight and Capacity are as configured. A weight of 0 is that of a node which is too old to report it.
+	Labels   map[string]string `json:"labels"`
 	Weight   int               `json:"weight,omitempty"`
-	Capacity int               `json:"capacity,omitempty"`
+	Capacity int               `json:"capacity"`
 	// ReturnWithin is how long other nodes leave its tasks alone after it is gone, as a
 	// duration such as "30s"; empty means not at all.
 	ReturnWithin string `json:"return_within,omitempty"`
@@ -36,8 +36,8 @@ type NodeInfo struct {
 	Incarnation string `json:"incarnation"`
 	// Host is the machine it runs on. LogDir is the directory there in which it keeps
 	// the output of tasks.
-	Host   string `json:"host,omitempty"`
-	LogDir string `json:"log_dir,omitempty"`
+	Host   string `json:"host"`
+	LogDir string `json:"log_dir"`
 	// A Frozen or Cordoned node claims nothing and keeps what it has. A Draining node
 	// gives its tasks away.
 	Frozen   bool `json:"frozen"`
@@ -48,11 +48,12 @@ type NodeInfo struct {
 	Load       int  `json:"load,omitempty"`
 	Overloaded bool `json:"overloaded,omitempty"`
 	// Behind is a lower bound of the greatest lag of its task copy within the last half
-	// minute, as a duration such as "4s", a power of two. It is empty below a second.
+	// minute, as a duration such as "4s", a power of two. It is empty below a second. While it
+	// lags, a node claims nothing that another node should have.
 	Behind string `json:"behind,omitempty"`
 	// SlowRenewal is how long the slowest renewal of its session within the last ten
 	// minutes took, as a duration such as "1.5s". It is empty if each took less than a
-	// quarter of session.Timing.Try.
+	// quarter of session.Timing.Try. It is published up to a minute later.
 	SlowRenewal string `json:"slow_renewal,omitempty"`
 	// ShortLived lists the types whose tasks recently ended about as soon as they began
 	// on this node, sorted. Every node places the types that any node lists by task
@@ -60,8 +61,8 @@ type NodeInfo struct {
 	ShortLived []string `json:"short_lived,omitempty"`
 	// A Returning node is being stopped and intends to come back.
 	Returning bool `json:"returning,omitempty"`
-	// Probation is set while the node is given nothing, because it has died repeatedly.
-	// It is when that ends at the latest.
+	// Probation is set while the node is given nothing, because it has died repeatedly: until
+	// then, or until no other node takes tasks.
 	Probation time.Time `json:"probation,omitzero"`
 }
 

@@ -13,39 +13,13 @@ import (
 	"github.com/windlass-go/windlass/internal/returns"
 )
 
-// NodeStatus is a node in a list. Its JSON is stable.
+// NodeStatus is a node in a list. Its JSON is stable. A Returning one is being stopped, or is away, and is to be back.
 type NodeStatus struct {
-	Name string `json:"name"`
-	// Tasks is the number of tasks it holds.
-	Tasks    int  `json:"tasks"`
-	Frozen   bool `json:"frozen"`
-	Draining bool `json:"draining"`
+	NodeInfo
+	// Tasks is the number of tasks that it holds, or that the others keep for it.
+	Tasks int `json:"tasks"`
 	// Cordon is set if it is kept from getting tasks until operate.Operator.Uncordon.
-	Cordon   *Suspension       `json:"cordon,omitempty"`
-	Zone     string            `json:"zone"`
-	Labels   map[string]string `json:"labels"`
-	Capacity int               `json:"capacity"`
-	// Weight is its share of the work relative to other nodes; 0 means that the node is
-	// too old to report it.
-	Weight int `json:"weight,omitempty"`
-	// Load is the load that it last published, in hundredths. An Overloaded node keeps
-	// what it has and claims nothing.
-	Load       int  `json:"load,omitempty"`
-	Overloaded bool `json:"overloaded,omitempty"`
-	// Behind is a lower bound of the greatest lag with which the node saw the changes
-	// of others within the last half minute, as a duration such as "4s", a power of
-	// two. It is empty below a second. While it lags, a node claims nothing that
-	// another node should have.
-	Behind string `json:"behind,omitempty"`
-	// SlowRenewal is how long the slowest renewal of its session within the last ten
-	// minutes took, as a duration such as "1.5s". It is empty if each took less than a
-	// quarter of session.Timing.Try. Nodes publish it up to a minute later.
-	SlowRenewal string `json:"slow_renewal,omitempty"`
-	// ShortLived lists the types whose tasks this node found to end about as soon as
-	// they begin.
-	ShortLived []string `json:"short_lived,omitempty"`
-	// A Returning node is being stopped, or is away, and intends to come back.
-	Returning bool `json:"returning,omitempty"`
+	Cordon *Suspension `json:"cordon,omitempty"`
 	// AwayUntil is set for a node that is gone and is to be back by then. Tasks counts what the
 	// others keep for it, and the rest is as it was. One that is late stays in the list for some
 	// minutes.
@@ -55,24 +29,6 @@ type NodeStatus struct {
 	// clocks say so, a second look a few seconds later tells. It is zero on a store that ends
 	// sessions by itself.
 	SilentSince time.Time `json:"silent_since,omitzero"`
-	// Probation is set while the node is given nothing because it has died repeatedly:
-	// until then, or until no other node takes tasks.
-	Probation  time.Time `json:"probation,omitzero"`
-	StartedAt  time.Time `json:"started_at"`
-	SessionTTL string    `json:"session_ttl"`
-	Version    string    `json:"version"`
-	// Types lists the task types that the node has handlers for.
-	Types []string `json:"types"`
-	// Pulls lists the types that it takes only on request. Limits is its concurrency
-	// limit by type.
-	Pulls  []string       `json:"pulls,omitempty"`
-	Limits map[string]int `json:"limits,omitempty"`
-	// Incarnation identifies the node's current session.
-	Incarnation string `json:"incarnation"`
-	// Host is the machine it runs on. LogDir is the directory there in which it keeps
-	// the output of tasks.
-	Host   string `json:"host"`
-	LogDir string `json:"log_dir"`
 	// Problem is set if its registration cannot be read, and says why.
 	Problem string `json:"problem,omitempty"`
 }
@@ -115,19 +71,11 @@ func nodeStatuses(nodes *mirror.Nodes, tasks *mirror.Tasks, silent func(n *mirro
 }
 
 func nodeStatus(n *mirror.Node, tasks int, silent time.Time) NodeStatus {
-	var i NodeInfo
-	problem := ""
-	if err := json.Unmarshal(n.Info, &i); err != nil {
-		problem = "unreadable registration: " + err.Error()
+	s := NodeStatus{Tasks: tasks, Cordon: cordonOf(n), SilentSince: silent}
+	if err := json.Unmarshal(n.Info, &s.NodeInfo); err != nil {
+		s.Problem = "unreadable registration: " + err.Error()
 	}
-	s := NodeStatus{
-		Name: n.Name, Tasks: tasks, Frozen: i.Frozen, Draining: i.Draining, Zone: i.Zone, Labels: i.Labels,
-		Cordon: cordonOf(n), Capacity: i.Capacity, Weight: i.Weight, Load: i.Load, Overloaded: i.Overloaded, Behind: i.Behind,
-		SlowRenewal: i.SlowRenewal, ShortLived: i.ShortLived, Returning: i.Returning, SilentSince: silent, Probation: i.Probation,
-		StartedAt: i.StartedAt, SessionTTL: i.SessionTTL, Version: i.Version, Types: i.Types, Pulls: i.Pulls, Limits: i.Limits,
-		Incarnation: i.Incarnation, Host: i.Host, LogDir: i.LogDir, Problem: problem,
-	}
-	if s.Labels == nil {
+	if s.Name = n.Name; s.Labels == nil {
 		s.Labels = map[string]string{}
 	}
 	if s.Types == nil {

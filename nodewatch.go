@@ -118,7 +118,7 @@ func (w *nodeWatch) show() bool {
 			continue
 		}
 		delete(w.shown, name)
-		if !w.yield(NodeChange{Node: NodeStatus{Name: name}, Gone: true, Revision: int64(w.at)}, nil) {
+		if !w.yield(NodeChange{Node: NodeStatus{NodeInfo: NodeInfo{Name: name}}, Gone: true, Revision: int64(w.at)}, nil) {
 			return false
 		}
 	}

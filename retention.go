@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/meter"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -62,12 +63,6 @@ type Pruned struct {
 // A check of one listing is no lock: what is submitted at the same moment may find that
 // what it needs was forgotten.
 func (c *Client) Prune(ctx context.Context, r Retention, f Filter, dryRun bool) (Pruned, error) {
-	return c.PruneProgress(ctx, r, f, dryRun, nil)
-}
-
-// PruneProgress is like Prune and also reports its progress. It calls told, if not nil,
-// from time to time with the number of tasks looked at and the number to be forgotten.
-func (c *Client) PruneProgress(ctx context.Context, r Retention, f Filter, dryRun bool, told func(done, total int)) (Pruned, error) {
 	if err := r.validate(); err != nil {
 		return Pruned{}, err
 	}
@@ -103,9 +98,8 @@ func (c *Client) PruneProgress(ctx context.Context, r Retention, f Filter, dryRu
 	}
 	for some := range slices.Chunk(old, submitChunk) {
 		gone, err := c.forget(ctx, some, dryRun)
-		if done += len(some); told != nil {
-			told(done, len(old))
-		}
+		done += len(some)
+		meter.Set(ctx, done)
 		pruned.IDs = append(pruned.IDs, gone...)
 		if err != nil {
 			slices.Sort(pruned.IDs)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/meter"
 	"github.com/windlass-go/windlass/internal/view"
 )
 
@@ -80,7 +81,7 @@ func (a *app) prune(ctx context.Context, c *windlass.Client, f pruneFlags) error
 		return err
 	}
 	bar = a.newProgress("forgetting", len(would.IDs))
-	done, err := c.PruneProgress(ctx, f.retention, f.selection.filter, false, func(done, _ int) { bar.set(done) })
+	done, err := c.Prune(meter.With(ctx, bar.set), f.retention, f.selection.filter, false)
 	bar.end()
 	return errors.Join(a.printPruned(done, false), err)
 }

@@ -56,9 +56,9 @@ func some() changes {
 		taskOf(strings.Repeat("long-", 60), windlass.StatusBlocked, "", 3600, 0),
 	)
 	for _, n := range []windlass.NodeStatus{
-		{Name: "n1", Tasks: 1, Capacity: 4, Zone: "east", Version: "v1.2.3", StartedAt: noon.Add(-time.Hour), Load: 35},
-		{Name: "n2", Tasks: 1, Zone: "west\x1b", Version: "v1.2.3", StartedAt: noon.Add(-time.Minute), Draining: true, Weight: 2},
-		{Name: "n3", Frozen: true, StartedAt: noon},
+		{Tasks: 1, NodeInfo: windlass.NodeInfo{Name: "n1", Capacity: 4, Zone: "east", Version: "v1.2.3", StartedAt: noon.Add(-time.Hour), Load: 35}},
+		{Tasks: 1, NodeInfo: windlass.NodeInfo{Name: "n2", Zone: "west\x1b", Version: "v1.2.3", StartedAt: noon.Add(-time.Minute), Draining: true, Weight: 2}},
+		{NodeInfo: windlass.NodeInfo{Name: "n3", Frozen: true, StartedAt: noon}},
 	} {
 		c.nodes[n.Name] = windlass.NodeChange{Node: n}
 	}
