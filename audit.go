@@ -12,7 +12,7 @@ import (
 // an outcome that stayed unknown, or a request that was applied long after it was given
 // up.
 func (in *incarnation) auditStep(now time.Time) {
-	if now.Before(in.auditAt) || in.tasks.Revision() == 0 || in.lost {
+	if now.Before(in.auditAt) || in.tasks.Revision() == 0 {
 		return
 	}
 	in.auditAt = now.Add(in.session.Timing().TTL / 2)

@@ -57,25 +57,22 @@ func (in *incarnation) apart(t *mirror.Task, now time.Time) time.Time {
 	return at
 }
 
-// sendRefuted brings back what was set aside wrongly, and then takes the blame out of the
+// bringBack brings back what was set aside wrongly, and then takes the blame out of the
 // record: until that is done, it is done again by whichever node has been there for longest.
-func (in *incarnation) sendRefuted(ctx context.Context, now time.Time) {
-	lane := &in.out.refuted
-	dispatch(in, lane, now, func(incarnations []string, all []deaths.Refuted) func() {
-		r := all[0]
-		err := in.node.bringBack(ctx, r)
-		if err == nil {
-			err = commitWithin(ctx, in.config.Broker, in.session.Timing().TTL, []broker.Txn{
-				r.Death.Rewrite(in.node.space.NodeDeath(r.Death.Node, r.Death.Incarnation)),
-			})
+func (in *incarnation) bringBack(ctx context.Context, incarnations []string, all []deaths.Refuted) (then func()) {
+	r := all[0]
+	err := in.node.bringBack(ctx, r)
+	if err == nil {
+		err = commitWithin(ctx, in.config.Broker, in.session.Timing().TTL, []broker.Txn{
+			r.Death.Rewrite(in.node.space.NodeDeath(r.Death.Node, r.Death.Incarnation)),
+		})
+	}
+	return func() {
+		in.troubleIf(err, "bring back a task that was set aside wrongly")
+		if err != nil {
+			in.out.refuted.Put(incarnations[0], r, time.Now().Add(retryEnd))
 		}
-		return func() {
-			in.troubleIf(err, "bring back a task that was set aside wrongly")
-			if err != nil {
-				lane.Put(incarnations[0], r, time.Now().Add(retryEnd))
-			}
-		}
-	})
+	}
 }
 
 // bringBack runs a task again that was set aside wrongly and is that still, from where it had

@@ -58,7 +58,7 @@ const recordAfter = 500 * time.Millisecond
 
 // recordDeaths queues the records of the deaths whose claims are all known.
 func (in *incarnation) recordDeaths(now time.Time) {
-	if in.closing || in.lost {
+	if in.stage != stageWorking {
 		return
 	}
 	died := in.deaths.Died(in.tasks.Revision(), now)
@@ -121,7 +121,7 @@ func (in *incarnation) forgetLater(now time.Time) {
 // forgetDeaths deletes the records of deaths that no longer count, and the promises that were
 // not kept.
 func (in *incarnation) forgetDeaths(now time.Time) {
-	if at := in.deaths.forgetAt; at.IsZero() || now.Before(at) || in.closing || in.lost {
+	if at := in.deaths.forgetAt; at.IsZero() || now.Before(at) {
 		return
 	}
 	in.deaths.forgetAt = now.Add(forgetEvery)
@@ -165,7 +165,7 @@ func (in *incarnation) deathsRecorded(now time.Time) {
 		}
 	}
 	in.deaths.listed = true
-	if in.closing || in.lost || in.isYounger() {
+	if in.stage != stageWorking || in.isYounger() {
 		return
 	}
 	for _, r := range in.deaths.Refuted(in.judged().Tasks, now) {
@@ -180,7 +180,7 @@ func (in *incarnation) acquit(d events.Death, now time.Time) {
 		r := in.runs[l.Task]
 		return r != nil && r.asleepFrom != 0 && r.asleepFrom <= l.Token && l.Token < r.claim.token()
 	}
-	if in.closing || in.lost || !slices.ContainsFunc(d.Lost, innocent) {
+	if in.stage != stageWorking || !slices.ContainsFunc(d.Lost, innocent) {
 		return
 	}
 	key := in.node.space.NodeDeath(d.Node, d.Incarnation)
@@ -194,7 +194,7 @@ func (in *incarnation) acquit(d events.Death, now time.Time) {
 func (in *incarnation) answer(d events.Death, now time.Time) {
 	key := in.node.space.NodeDeath(d.Node, d.Incarnation)
 	switch {
-	case in.closing || in.lost || d.Restarted:
+	case in.stage != stageWorking || d.Restarted:
 	case slices.Contains(in.node.incarnations, d.Incarnation):
 		in.out.deaths.Put(key, broker.Txn{Then: []broker.Op{broker.Delete(key)}}, now)
 	default:
@@ -204,22 +204,18 @@ func (in *incarnation) answer(d events.Death, now time.Time) {
 	}
 }
 
-// sendDeaths sends the records of deaths, and what this node answers to its own. All of
+// recordDied stores records of deaths, and what this node answers to its own. All of
 // them can be repeated.
-func (in *incarnation) sendDeaths(ctx context.Context, now time.Time) {
-	lane := &in.out.deaths
-	lane.Sift(now, func(incarnation string, _ broker.Txn) bool { return !in.deaths.Has(incarnation) })
-	dispatch(in, lane, now, func(of []string, txns []broker.Txn) func() {
-		err := commitWithin(ctx, in.config.Broker, in.session.Timing().TTL, txns)
-		return func() {
-			in.troubleIf(err, "record the death of a node")
-			for i := range of {
-				if broker.Temporary(err) {
-					lane.Put(of[i], txns[i], time.Now().Add(retryEnd))
-				}
+func (in *incarnation) recordDied(ctx context.Context, of []string, txns []broker.Txn) (then func()) {
+	err := commitWithin(ctx, in.config.Broker, in.session.Timing().TTL, txns)
+	return func() {
+		in.troubleIf(err, "record the death of a node")
+		for i := range of {
+			if broker.Temporary(err) {
+				in.out.deaths.Put(of[i], txns[i], time.Now().Add(retryEnd))
 			}
 		}
-	})
+	}
 }
 
 // takeBack removes the records of deaths that this process has survived, while another has its

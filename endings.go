@@ -98,7 +98,7 @@ func (in *incarnation) endRefused(r *run, err error) {
 // saved continues a run whose state is now stored.
 func (in *incarnation) saved(r *run) {
 	switch {
-	case in.lost || errors.Is(r.cause, ErrLost):
+	case in.stage == stageLost || errors.Is(r.cause, ErrLost):
 		in.drop(r, r.cause)
 	case errors.Is(r.cause, ErrDeleted):
 		in.abandon(r)

@@ -32,7 +32,7 @@ func (in *incarnation) newGiving() *schedule.Giving {
 
 // givingSelf returns this node for its Giving.
 func (in *incarnation) givingSelf() schedule.Self {
-	idle := in.closing || in.lost || in.info.Draining || in.tasks.Revision() == 0 || in.nodes.Revision() == 0
+	idle := in.stage != stageWorking || in.info.Draining || in.tasks.Revision() == 0 || in.nodes.Revision() == 0
 	return schedule.Self{Node: in.info.Placed(), Frozen: in.info.Frozen || in.info.Cordoned || !in.info.Probation.IsZero(), Idle: idle}
 }
 
@@ -135,7 +135,7 @@ const announceAfter = 100 * time.Millisecond
 
 // giveAway tells the handlers of the next tasks that are to be given away to stop.
 func (in *incarnation) giveAway(now time.Time) {
-	if in.lost || in.closing {
+	if in.stage != stageWorking {
 		in.giving.DropQueued() // everything was told to stop
 	}
 	for _, d := range in.giving.Departures(now) {

@@ -75,9 +75,8 @@ type incarnation struct {
 
 	commandsDone map[string]bool
 	auditAt      time.Time
-	closing      bool
+	stage        stage
 	closeBy      time.Time
-	lost         bool
 
 	// updates carries the updates of the followers of the broker, in the order of each;
 	// inbox carries everything else. inbox has no buffer: if the return of a handler
@@ -140,6 +139,8 @@ func newIncarnation(n *Node, s *session.Session) *incarnation {
 		Props: n.config.NewTask != nil, Kind: func(spec []byte) any { return in.kinds.Of(spec) }, Count: in.count, Recount: in.recount,
 		Ended: in.deaths.Ended, Mine: s.ID(), Skips: coordinator.Skips,
 	})
+	in.out.begin = func(call func() func()) { in.work.Go(func() { in.arrive(call()) }) }
+	in.out.rows = rowsOf(in)
 	in.board = in.newBoard()
 	in.giving = in.newGiving()
 	return in

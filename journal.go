@@ -203,7 +203,7 @@ func (in *incarnation) audited(records []coordinator.AuditRecord, errs []error) 
 		case err == nil:
 		case !broker.Temporary(err) && !errors.Is(err, coordinator.ErrHistoryContended):
 			in.events.Corrupt(in.node.space.History(records[i].ID), fmt.Errorf("write the history: %w", err))
-		case !in.closing:
+		case in.stage != stageClosing:
 			in.out.audit.Again(records[i], now)
 		}
 	}

@@ -7,6 +7,33 @@ import (
 	"github.com/windlass-go/windlass/internal/mirror"
 )
 
+// stage is how far an incarnation has come.
+type stage uint8
+
+const (
+	// stageWorking: it claims tasks and runs them.
+	stageWorking stage = iota
+	// stageClosing: its context is done, and it gives everything back.
+	stageClosing
+	// stageLost: its session has ended, and all claims with it.
+	stageLost
+)
+
+// chores are what a working node does by itself, in this order, and when that is due again: the zero time means not before
+// something else happens. Each is asked in every step, and does nothing before it is due.
+var chores = [...]struct {
+	do  func(in *incarnation, now time.Time)
+	due func(in *incarnation) time.Time
+}{
+	{(*incarnation).wakeParked, func(in *incarnation) time.Time { return in.parked.next() }},
+	{(*incarnation).timeoutStep, func(in *incarnation) time.Time { return in.timeouts.Next() }},
+	{(*incarnation).auditStep, func(in *incarnation) time.Time { return in.auditAt }},
+	{(*incarnation).loadStep, func(in *incarnation) time.Time { return in.loadAt }},
+	{(*incarnation).lateStep, func(in *incarnation) time.Time { return in.board.Lag.Next() }},
+	{(*incarnation).probationStep, func(in *incarnation) time.Time { return in.info.Probation }},
+	{(*incarnation).forgetDeaths, func(in *incarnation) time.Time { return in.deaths.forgetAt }},
+}
+
 // loop is the node's single loop. It ends when everything was given back after ctx was
 // done, when the session was lost and every handler has returned, or when the time for
 // either is over. ending limits the calls that end claims.
@@ -64,13 +91,11 @@ func (in *incarnation) step(ending context.Context) time.Duration {
 	now := time.Now()
 	in.drainStep(now)
 	in.giveAway(now)
-	in.wakeParked(now)
-	in.timeoutStep(now)
-	in.auditStep(now)
-	in.loadStep(now)
-	in.lateStep(now)
-	in.probationStep(now)
-	in.forgetDeaths(now)
+	for i := range chores {
+		if in.stage == stageWorking {
+			chores[i].do(in, now)
+		}
+	}
 	if in.mayClaim() {
 		in.claimPass(now)
 		in.giveUpPulls(now)
@@ -93,20 +118,16 @@ func (in *incarnation) nextWake(now time.Time) time.Duration {
 		}
 	}
 	in.wakeToSend(now, earlier)
-	switch {
-	case in.lost: // the session tells when its hard deadline passes
-	case in.closing:
+	switch in.stage {
+	case stageLost: // the session tells when its hard deadline passes
+	case stageClosing:
 		earlier(in.closeBy)
-	default:
+	case stageWorking:
 		in.wakeForTasks(now, earlier)
-		earlier(in.parked.next())
-		earlier(in.timeouts.Next())
 		earlier(in.giving.Wake(in.toldOthers()))
-		earlier(in.loadAt)
-		earlier(in.info.Probation)
-		earlier(in.deaths.forgetAt)
-		earlier(in.board.Lag.Next())
-		earlier(in.auditAt)
+		for i := range chores {
+			earlier(chores[i].due(in))
+		}
 	}
 	return max(next.Sub(now), 0)
 }
@@ -124,7 +145,7 @@ func (in *incarnation) wakeForTasks(now time.Time, earlier func(time.Time)) {
 
 // frozenOrLeaving reports whether the node claims nothing by choice.
 func (in *incarnation) frozenOrLeaving() bool {
-	return in.closing || in.lost || in.info.Frozen || in.info.Cordoned || in.info.Draining || !in.info.Probation.IsZero()
+	return in.stage != stageWorking || in.info.Frozen || in.info.Cordoned || in.info.Draining || !in.info.Probation.IsZero()
 }
 
 // mayClaim reports whether claims can be made now: both copies are there, the copy of
@@ -136,10 +157,10 @@ func (in *incarnation) mayClaim() bool {
 
 // beginClosing stops everything, in order, because the node's context is done.
 func (in *incarnation) beginClosing() {
-	if in.lost {
+	if in.stage == stageLost {
 		return
 	}
-	in.closing = true
+	in.stage = stageClosing
 	in.deactivate()
 	in.closeBy = time.Now().Add(in.shutdownGrace())
 	in.info.Returning = in.config.ReturnWithin > 0 && !in.info.Draining && !in.info.Cordoned
@@ -155,10 +176,10 @@ func (in *incarnation) beginClosing() {
 // sessionLost waits for the handlers, whose contexts have ended with the session's.
 // Nothing is given back: the end of the session does that.
 func (in *incarnation) sessionLost() {
-	if in.lost {
+	if in.stage == stageLost {
 		return
 	}
-	in.lost = true
+	in.stage = stageLost
 	in.dropQueued()
 	for id, r := range in.runs {
 		if r.handle == nil && r.phase != phaseEnding {
@@ -173,13 +194,13 @@ func (in *incarnation) sessionLost() {
 // the time for closing is over. Once the session is lost, only its hard deadline ends
 // the wait for handlers.
 func (in *incarnation) finished() bool {
-	if !in.closing && !in.lost {
+	if in.stage == stageWorking {
 		return false
 	}
-	if !in.lost && !time.Now().Before(in.closeBy) {
+	if in.stage != stageLost && !time.Now().Before(in.closeBy) {
 		return true
 	}
-	return len(in.runs) == 0 && in.out.settled(in.lost)
+	return len(in.runs) == 0 && in.out.settled(in.stage == stageLost)
 }
 
 // applyTasks applies an update of the tasks' mirror.

@@ -12,7 +12,7 @@ import (
 
 // runCommands carries out the waiting commands in order, one at a time.
 func (in *incarnation) runCommands() {
-	if in.closing || in.lost {
+	if in.stage != stageWorking {
 		return
 	}
 	self := in.nodes.Get(in.config.Name)
@@ -87,7 +87,7 @@ func (in *incarnation) startDrain(raw json.RawMessage) error {
 
 // drainStep gives back the next few tasks.
 func (in *incarnation) drainStep(now time.Time) {
-	if in.closing || in.lost {
+	if in.stage != stageWorking {
 		return
 	}
 	if in.node.draining.Load() && !in.info.Draining {

@@ -28,7 +28,7 @@ func (in *incarnation) exited(x exit) {
 	in.out.audit.returned(r)
 	// A run that was stopped because its type is paused stays here, unless it was to
 	// leave as well.
-	rests := errors.Is(r.cause, ErrTypePaused) && r.dequeued == nil && !r.departing && !in.closing
+	rests := errors.Is(r.cause, ErrTypePaused) && r.dequeued == nil && !r.departing && in.stage != stageClosing
 	if rests {
 		r.cause = nil
 	}
@@ -42,13 +42,13 @@ func (in *incarnation) exited(x exit) {
 		said = unread // it came later than what the handler acts upon
 	}
 	switch {
-	case errors.Is(r.cause, ErrLost) && !in.lost, errors.Is(r.cause, ErrDeleted) && in.lost:
+	case errors.Is(r.cause, ErrLost) && in.stage != stageLost, errors.Is(r.cause, ErrDeleted) && in.stage == stageLost:
 		in.drop(r, r.cause)
 	case errors.Is(r.cause, ErrDeleted):
 		in.abandon(r)
 	case said.Message == statemachine.Complete && !killed:
 		in.complete(r)
-	case in.lost:
+	case in.stage == stageLost:
 		in.drop(r, context.Cause(in.session.Context()))
 	case killed, r.command != nil && !r.command.told:
 		r.keepResult()

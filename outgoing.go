@@ -42,24 +42,15 @@ type outgoing struct {
 	// Otherwise an older one that is applied late would hide a newer one.
 	info      outbox.Lane[struct{}, struct{}]
 	published broker.Revision
+	// rows has them all except audit. begin makes a call outside the loop, and handles its answer in it.
+	rows  []row
+	begin outbox.Begin
 }
 
-// newOutgoing returns the empty lanes of a node, except for the audit records that are left of
-// an earlier session.
+// newOutgoing returns empty lanes, except for the audit records that are left of an earlier session.
 func newOutgoing(node, incarnation string, left []coordinator.AuditRecord) *outgoing {
 	o := &outgoing{audit: journal{node: node, incarnation: incarnation}}
-	o.claims.BatchMax, o.claims.CallsMax = claimBatchMax, callsInFlightMax
-	o.adopts.BatchMax, o.adopts.CallsMax = outbox.Unbounded, outbox.Unbounded
-	o.asks.BatchMax, o.asks.CallsMax = 1, outbox.Unbounded
-	o.changes.BatchMax, o.changes.CallsMax = claimBatchMax, callsInFlightMax
-	o.endings.BatchMax, o.endings.CallsMax = claimBatchMax, callsInFlightMax
-	o.discards.BatchMax, o.discards.CallsMax = outbox.Unbounded, outbox.Unbounded
-	o.checkpoints.BatchMax, o.checkpoints.CallsMax = claimBatchMax, callsInFlightMax
 	o.audit.BatchMax, o.audit.CallsMax = claimBatchMax, 1
-	o.hints.BatchMax, o.hints.CallsMax = outbox.Unbounded, outbox.Unbounded
-	o.commands.BatchMax, o.commands.CallsMax = outbox.Unbounded, outbox.Unbounded
-	o.deaths.BatchMax, o.deaths.CallsMax = outbox.Unbounded, outbox.Unbounded
-	o.refuted.BatchMax, o.refuted.CallsMax = 1, 1
 	o.info.BatchMax, o.info.CallsMax = 1, 1
 	for _, n := range left {
 		o.audit.Add(n)
@@ -67,15 +58,69 @@ func newOutgoing(node, incarnation string, left []coordinator.AuditRecord) *outg
 	return o
 }
 
-// lane has the common methods of all lanes.
-type lane interface {
-	Wake() time.Time
-	Calls() int
+// row is a lane, and the last stage in which it is sent: a node that closes asks nothing more, and once the session is lost,
+// only that is sent of which somebody waits for the outcome.
+type row struct {
+	until stage
+	outbox.Row
 }
 
-// lanes returns all lanes except the audit queue, which have rules of their own.
-func (o *outgoing) lanes() [12]lane {
-	return [...]lane{&o.claims, &o.adopts, &o.asks, &o.changes, &o.endings, &o.discards, &o.checkpoints, &o.hints, &o.commands, &o.deaths, &o.refuted, &o.info}
+// rowsOf returns all lanes except the audit queue, which has rules of its own, in the order in which they are sent.
+func rowsOf(in *incarnation) []row {
+	o, all, begin := in.out, outbox.Unbounded, in.out.begin
+	const batch, calls = claimBatchMax, callsInFlightMax
+	claims := outbox.NewRow(&o.claims, batch, calls, begin, func(ctx context.Context, _ []string, wanted []coordinator.Wanted) func() {
+		results := in.coord.Claim(ctx, wanted)
+		return func() { in.claimed(wanted, results, false) }
+	}).After(func(now time.Time) {
+		o.claims.CallsMax = calls - o.adopts.Calls() // these count as calls to claim
+		o.claims.Sift(now, in.isFree)
+	})
+	adopts := outbox.NewRow(&o.adopts, all, all, begin, func(ctx context.Context, ids []string, wanted []coordinator.Wanted) func() {
+		results := in.coord.Adopt(ctx, ids)
+		return func() { in.claimed(wanted, results, true) }
+	}).After(func(now time.Time) {
+		o.adopts.Sift(now, func(id string, _ coordinator.Wanted) bool { return in.isOrphan(id) })
+	})
+	endings := outbox.NewRow(&o.endings, batch, calls, begin, func(ctx context.Context, _ []string, endings []coordinator.Ending) func() {
+		results := in.coord.End(ctx, endings)
+		return func() { in.ended(endings, results) }
+	})
+	discards := outbox.NewRow(&o.discards, all, all, begin, func(ctx context.Context, handled []discard, endings []coordinator.Ending) func() {
+		results := in.coord.End(ctx, endings)
+		return func() { in.discarded(handled, endings, results) }
+	})
+	checkpoints := outbox.NewRow(&o.checkpoints, batch, calls, begin, func(ctx context.Context, outcomes []chan<- coordinator.Ended, endings []coordinator.Ending) func() {
+		for i, ended := range in.coord.End(ctx, endings) {
+			outcomes[i] <- ended
+		}
+		return func() {}
+	})
+	hints := outbox.NewRow(&o.hints, all, all, begin, func(ctx context.Context, _ []string, txns []broker.Txn) func() {
+		_ = commitWithin(ctx, in.config.Broker, in.session.Timing().Try, txns) // they are hints
+		return func() {}
+	}).After(func(now time.Time) {
+		o.hints.Sift(now, func(id string, _ broker.Txn) bool {
+			r := in.runs[id]
+			return r != nil && r.phase == phaseStopping && r.handTo != "" // its handler has not returned
+		})
+	})
+	commands := outbox.NewRow(&o.commands, all, all, begin, func(ctx context.Context, _ []string, txns []broker.Txn) func() {
+		err := commitWithin(ctx, in.config.Broker, in.session.Timing().TTL, txns)
+		return func() { in.troubleIf(err, "delete commands") } // they go with the session, and are not carried out again
+	})
+	deaths := outbox.NewRow(&o.deaths, all, all, begin, in.recordDied).After(func(now time.Time) {
+		o.deaths.Sift(now, func(incarnation string, _ broker.Txn) bool { return !in.deaths.Has(incarnation) })
+	})
+	return []row{
+		{stageLost, claims}, {stageWorking, adopts},
+		{stageWorking, outbox.NewRow(&o.asks, 1, all, begin, in.ask)},
+		{stageWorking, outbox.NewRow(&o.changes, batch, calls, begin, in.readAgain)},
+		{stageLost, endings}, {stageClosing, discards}, {stageLost, checkpoints},
+		{stageClosing, hints}, {stageClosing, commands}, {stageClosing, deaths},
+		{stageClosing, outbox.NewRow(&o.refuted, 1, 1, begin, in.bringBack)},
+		{stageClosing, outbox.Row{Lane: &o.info, Send: in.publish}},
+	}
 }
 
 // publishInfo queues the publication of the node's registration.
@@ -86,77 +131,29 @@ func (o *outgoing) publishInfo() { o.info.Put(struct{}{}, struct{}{}, time.Time{
 // that it is leaving.
 func (o *outgoing) settled(lost bool) bool {
 	calls := o.audit.Calls()
-	for _, l := range o.lanes() {
-		calls += l.Calls()
+	for i := range o.rows {
+		calls += o.rows[i].Lane.Calls()
 	}
 	return calls+o.endings.Len() == 0 && (lost || o.audit.Len()+o.info.Len() == 0)
 }
 
-// send sends what is due: everything that is ready goes in the next call of its lane,
-// and nothing waits for a batch to fill. A node that closes sends no more questions.
-// Once the session is lost, only endings and checkpoints are sent, whose outcome
-// somebody waits for.
+// send sends what is due.
 func (in *incarnation) send(ctx context.Context, now time.Time) {
-	out, b := in.out, in.config.Broker
-	out.claims.CallsMax = callsInFlightMax - out.adopts.Calls() // these count as calls to claim
-	out.claims.Sift(now, in.isFree)
-	dispatch(in, &out.claims, now, func(_ []string, wanted []coordinator.Wanted) func() {
-		results := in.coord.Claim(ctx, wanted)
-		return func() { in.claimed(wanted, results, false) }
-	})
-	if !in.lost && !in.closing {
-		out.adopts.Sift(now, func(id string, _ coordinator.Wanted) bool { return in.isOrphan(id) })
-		dispatch(in, &out.adopts, now, func(ids []string, wanted []coordinator.Wanted) func() {
-			results := in.coord.Adopt(ctx, ids)
-			return func() { in.claimed(wanted, results, true) }
-		})
-		dispatch(in, &out.asks, now, func(commands []*taskCommand, asked []asking) func() { return in.ask(commands[0], asked[0]) })
-		dispatch(in, &out.changes, now, func(ids []string, _ []struct{}) func() { return in.readAgain(ctx, ids) })
-	}
-	dispatch(in, &out.endings, now, func(_ []string, endings []coordinator.Ending) func() {
-		results := in.coord.End(ctx, endings)
-		return func() { in.ended(endings, results) }
-	})
-	if !in.lost {
-		dispatch(in, &out.discards, now, func(handled []discard, endings []coordinator.Ending) func() {
-			results := in.coord.End(ctx, endings)
-			return func() { in.discarded(handled, endings, results) }
-		})
-	}
-	dispatch(in, &out.checkpoints, now, func(outcomes []chan<- coordinator.Ended, endings []coordinator.Ending) func() {
-		for i, ended := range in.coord.End(ctx, endings) {
-			outcomes[i] <- ended
+	for i := range in.out.rows {
+		if r := &in.out.rows[i]; in.stage <= r.until {
+			r.Send(ctx, now)
 		}
-		return func() {}
-	})
-	if in.lost {
+	}
+	if in.stage == stageLost {
 		return
 	}
-	if c, ok := out.audit.Take(now, in.closing, in.isBusy()); ok {
+	out := in.out
+	if c, ok := out.audit.Take(now, in.stage == stageClosing, in.isBusy()); ok {
 		in.markRecorded(c.Values)
-		begin(in, &out.audit.Lane, c, func() func() {
+		out.audit.Begin(c, out.begin, func() func() {
 			errs := in.coord.Audit(ctx, c.Values)
 			return func() { in.audited(c.Values, errs) }
 		})
-	}
-	out.hints.Sift(now, func(id string, _ broker.Txn) bool {
-		r := in.runs[id]
-		return r != nil && r.phase == phaseStopping && r.handTo != "" // its handler has not returned
-	})
-	dispatch(in, &out.hints, now, func(_ []string, txns []broker.Txn) func() {
-		_ = commitWithin(ctx, b, in.session.Timing().Try, txns) // they are hints
-		return func() {}
-	})
-	dispatch(in, &out.commands, now, func(_ []string, txns []broker.Txn) func() {
-		err := commitWithin(ctx, b, in.session.Timing().TTL, txns)
-		return func() {
-			in.troubleIf(err, "delete commands") // they go with the session, and are not carried out again
-		}
-	})
-	in.sendDeaths(ctx, now)
-	in.sendRefuted(ctx, now)
-	if c, ok := out.info.Take(now); ok {
-		begin(in, &out.info, c, in.publication(ctx))
 	}
 }
 
@@ -177,32 +174,16 @@ func (in *incarnation) isBusy() bool {
 // wakeToSend reports the times at which something becomes due.
 func (in *incarnation) wakeToSend(now time.Time, earlier func(time.Time)) {
 	earlier(in.out.endings.Wake())
-	if in.lost {
+	if in.stage == stageLost {
 		return
 	}
-	if earlier(in.out.audit.Due(now, in.closing, in.isBusy())); in.closing {
+	if earlier(in.out.audit.Due(now, in.stage == stageClosing, in.isBusy())); in.stage == stageClosing {
 		return
 	}
 	earlier(in.fleet.NextNamed())
-	for _, l := range in.out.lanes() {
-		earlier(l.Wake())
+	for i := range in.out.rows {
+		earlier(in.out.rows[i].Lane.Wake())
 	}
-}
-
-// dispatch begins the due calls of a lane. A call returns a function that handles its
-// answer in the loop.
-func dispatch[K comparable, V any](in *incarnation, l *outbox.Lane[K, V], now time.Time, call func([]K, []V) func()) {
-	for c, ok := l.Take(now); ok; c, ok = l.Take(now) {
-		begin(in, l, c, func() func() { return call(c.Keys, c.Values) })
-	}
-}
-
-// begin begins one call, outside the loop.
-func begin[K comparable, V any](in *incarnation, l *outbox.Lane[K, V], c outbox.Call[K, V], call func() func()) {
-	in.work.Go(func() {
-		then := call()
-		in.arrive(func() { l.Done(c); then() })
-	})
 }
 
 // commitWithin applies independent transactions within a time limit, and returns the

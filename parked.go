@@ -17,9 +17,6 @@ func (in *incarnation) park(r *run) {
 
 // wakeParked continues the parked tasks whose time has come.
 func (in *incarnation) wakeParked(now time.Time) {
-	if in.closing || in.lost {
-		return
-	}
 	for _, r := range in.parked.popDue(now) {
 		switch {
 		case r.phase != phaseParked:

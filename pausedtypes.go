@@ -6,7 +6,7 @@ import (
 
 // checkPauses follows the pauses of types.
 func (in *incarnation) checkPauses() {
-	if in.closing || in.lost || in.nodes.Revision() == 0 || !in.nodes.PausesChanged() {
+	if in.stage != stageWorking || in.nodes.Revision() == 0 || !in.nodes.PausesChanged() {
 		return
 	}
 	before := in.paused

@@ -54,7 +54,7 @@ func registeredIn(nodes *mirror.Nodes) (names []string) {
 // probationStep ends the node's probation when its time is over, when a task turns out to be
 // to blame, or when no other node takes tasks.
 func (in *incarnation) probationStep(now time.Time) {
-	if in.info.Probation.IsZero() || in.closing || in.lost || !in.fleet.Complete(in.nodes.Revision(), now) {
+	if in.info.Probation.IsZero() || !in.fleet.Complete(in.nodes.Revision(), now) {
 		return
 	}
 	others := slices.ContainsFunc(in.fleet.Peers(), func(p schedule.Peer) bool { return p.Closed == "" })

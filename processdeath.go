@@ -71,7 +71,7 @@ func (in *incarnation) processDied(process string, tasks []string) *processDeath
 	now := time.Now()
 	var lost []events.Lost
 	for _, id := range tasks {
-		if r := in.runs[id]; r != nil && r.handle != nil && !in.lost {
+		if r := in.runs[id]; r != nil && r.handle != nil && in.stage != stageLost {
 			lost = append(lost, events.Lost{Task: id, Token: r.claim.fencing})
 		}
 	}

@@ -148,22 +148,26 @@ func (in *incarnation) setMode(frozen, cordoned, draining bool) {
 // node.
 func (in *incarnation) toldOthers() bool { return in.out.info.Empty() }
 
-// publication returns a call that publishes the node's registration.
-func (in *incarnation) publication(ctx context.Context) (call func() func()) {
+// publish publishes the node's registration as it is now, if that is due.
+func (in *incarnation) publish(ctx context.Context, now time.Time) {
+	c, due := in.out.info.Take(now)
+	if !due {
+		return
+	}
 	key, value := in.node.space.NodeInfo(in.config.Name), in.info.encode()
 	txn := broker.Txn{
 		If:   []broker.Cond{broker.Modified(key, in.out.published)},
 		Then: []broker.Op{broker.PutSession(key, value, in.session.ID())},
 		Else: []broker.Op{broker.Read(key)},
 	}
-	if in.closing && in.info.Returning {
+	if in.stage == stageClosing && in.info.Returning {
 		txn.Then = append(txn.Then, in.promise(in.config.Name, value, in.config.ReturnWithin))
 	}
 	listed := in.nodes.Revision() > 0
-	return func() func() {
+	in.out.info.Begin(c, in.out.begin, func() func() {
 		r, err := broker.CommitOne(ctx, in.config.Broker, txn)
 		return func() { in.infoPublished(r, err, listed) }
-	}
+	})
 }
 
 // infoPublished handles the result of publishing the registration. listed is true if
@@ -172,7 +176,7 @@ func (in *incarnation) infoPublished(r broker.Result, err error, listed bool) {
 	switch {
 	case err != nil:
 		in.events.BrokerTrouble(fmt.Errorf("publish node info: %w", err))
-		if (broker.Temporary(err) || errors.Is(err, broker.ErrPermission)) && !in.closing {
+		if (broker.Temporary(err) || errors.Is(err, broker.ErrPermission)) && in.stage != stageClosing {
 			in.out.publishInfo()
 			in.out.info.Pause(time.Now().Add(retryEnd)) // rights are given back, too
 		}
@@ -190,7 +194,7 @@ func (in *incarnation) infoPublished(r broker.Result, err error, listed bool) {
 // checkRegistration ends the incarnation if its registration is gone: another node
 // could have the name by now.
 func (in *incarnation) checkRegistration() {
-	if in.closing || in.lost || in.nodes.Revision() < in.infoCreated {
+	if in.stage != stageWorking || in.nodes.Revision() < in.infoCreated {
 		return
 	}
 	if n := in.nodes.Get(in.config.Name); n == nil || n.Session != in.session.ID() {
@@ -200,7 +204,7 @@ func (in *incarnation) checkRegistration() {
 
 // checkCordon follows the node's own cordon. Its end also ends a drain.
 func (in *incarnation) checkCordon() {
-	if in.closing || in.lost || in.nodes.Revision() == 0 {
+	if in.stage != stageWorking || in.nodes.Revision() == 0 {
 		return
 	}
 	n := in.nodes.Get(in.config.Name)
@@ -226,7 +230,7 @@ const (
 
 // loadStep reads the node's load every loadEvery, and publishes changes.
 func (in *incarnation) loadStep(now time.Time) {
-	if in.config.Load == nil || in.closing || in.lost || now.Before(in.loadAt) {
+	if in.config.Load == nil || now.Before(in.loadAt) {
 		return
 	}
 	in.loadAt = now.Add(loadEvery)
@@ -250,9 +254,6 @@ func (in *incarnation) loadStep(now time.Time) {
 // lateStep publishes how late this node learns of others' changes, how slowly its session
 // was renewed, and which types it has found to be short-lived.
 func (in *incarnation) lateStep(now time.Time) {
-	if in.closing || in.lost {
-		return
-	}
 	behind := ""
 	if late := in.board.Lag.Told(now); late > 0 {
 		behind = late.String()

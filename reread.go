@@ -34,7 +34,7 @@ func (r *run) hasKind(k *taskKind) bool {
 }
 
 // readAgain reads changed tasks and passes their new properties to their handlers.
-func (in *incarnation) readAgain(ctx context.Context, ids []string) (then func()) {
+func (in *incarnation) readAgain(ctx context.Context, ids []string, _ []struct{}) (then func()) {
 	txns := make([]broker.Txn, len(ids))
 	for i, id := range ids {
 		txns[i].Then = []broker.Op{broker.Read(in.node.space.Task(id)), broker.Read(in.node.space.Props(id))}

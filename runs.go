@@ -192,7 +192,7 @@ func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 	in.board.Lag.Granted(g.Token, in.tasks.Revision(), claim.claimedAt)
 	in.claims ^= claim.sum()
 	in.countRun(r)
-	if in.lost {
+	if in.stage == stageLost {
 		in.forget(g.ID)
 		return
 	}

@@ -1,6 +1,7 @@
 package windlass
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -65,7 +66,7 @@ func (in *incarnation) heard(h coordinator.Heard) {
 // waiting returns the command that is to be applied to a held task, nil for none.
 func (in *incarnation) waiting(r *run) *taskCommand {
 	c := in.commands[r.claim.id]
-	if c == nil || c.revision <= r.applied || c.revision == r.command.of() || r.unreadable || in.lost || in.closing {
+	if c == nil || c.revision <= r.applied || c.revision == r.command.of() || r.unreadable || in.stage != stageWorking {
 		return nil
 	}
 	return c
@@ -194,7 +195,8 @@ type asking struct {
 // ask finds out whether a command is the one in the slot. If the read is refused, it is
 // repeated as long as the task is held and the command is the last one heard of. If the
 // command were assumed to be handled, it would be lost.
-func (in *incarnation) ask(c *taskCommand, a asking) (then func()) {
+func (in *incarnation) ask(_ context.Context, commands []*taskCommand, asked []asking) (then func()) {
+	c, a := commands[0], asked[0]
 	kv, err := patientGet(in.alive, in.config.Broker, in.node.space.TaskCommand(a.id))
 	return func() {
 		switch answered := err == nil || errors.Is(err, broker.ErrNotFound); {
@@ -299,7 +301,7 @@ func (in *incarnation) discarded(handled []discard, endings []coordinator.Ending
 		if !broker.Temporary(err) && !c.refused {
 			in.events.BrokerTrouble(fmt.Errorf("delete the command to task %q: %w", endings[i].ID, err))
 		}
-		if c.refused = refused; (refused || broker.Temporary(err)) && !in.closing {
+		if c.refused = refused; (refused || broker.Temporary(err)) && in.stage != stageClosing {
 			in.out.discards.Put(handled[i], endings[i], time.Time{})
 			in.out.discards.Pause(time.Now().Add(retryEnd))
 		}

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -256,5 +257,35 @@ func TestLane_AgreesWithASimpleModel(t *testing.T) {
 				t.Fatalf("seed %d, step %d: %v", seed, step, err)
 			}
 		}
+	}
+}
+
+// A row begins every call that is due, after what is to be done before, and takes its answers back where it is told.
+func TestRow_BeginsTheCallsThatAreDueAndTakesTheirAnswers(t *testing.T) {
+	var l Lane[string, int]
+	var waiting []func() func()
+	var log []string
+	begin := func(call func() func()) { waiting = append(waiting, call) }
+	now := time.Unix(100, 0)
+	row := NewRow(&l, 2, 2, begin, func(_ context.Context, keys []string, _ []int) func() {
+		log = append(log, "call "+strings.Join(keys, ""))
+		return func() { log = append(log, "answer "+strings.Join(keys, "")) }
+	}).After(func(time.Time) {
+		log = append(log, "before")
+		l.Sift(now, func(key string, _ int) bool { return key != "x" })
+	})
+	for _, key := range []string{"a", "b", "x", "c", "d", "e"} {
+		l.Put(key, 1, time.Time{})
+	}
+	row.Send(t.Context(), now)
+	if len(waiting) != 2 || row.Lane.Calls() != 2 || !row.Lane.Wake().IsZero() {
+		t.Fatalf("%d calls have begun, %d count, and it wakes at %v", len(waiting), row.Lane.Calls(), row.Lane.Wake())
+	}
+	for _, call := range waiting {
+		call()()
+	}
+	row.Send(t.Context(), now)
+	if want := []string{"before", "call ab", "answer ab", "call cd", "answer cd", "before"}; !slices.Equal(log, want) || len(waiting) != 3 {
+		t.Errorf("it went %q, with %d calls, want %q and a third call", log, len(waiting), want)
 	}
 }
