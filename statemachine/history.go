@@ -1,6 +1,7 @@
 package statemachine
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -78,6 +79,22 @@ const (
 	HistoryDetailBytesMax = 200
 )
 
+// DetailRequeued is the detail of EventRequeued, and DetailAfterError what precedes the error in the detail of the
+// state that follows from it.
+const (
+	DetailRequeued   = "as it was queued while it ran"
+	DetailAfterError = "after an error: "
+)
+
+// SleepDetail is the detail of a sleep until a time, and after an error if failure is not empty.
+func SleepDetail(until time.Time, failure string) string {
+	detail := "until " + until.UTC().Format(time.RFC3339)
+	if failure != "" {
+		detail += ", " + DetailAfterError + failure
+	}
+	return detail
+}
+
 // unseen is the detail of the end of a claim that no node saw.
 const unseen = "no node saw when: by now at the latest"
 
@@ -134,7 +151,8 @@ func (e Event) endsClaim() bool {
 // all that is kept, are not added, so an attempt whose outcome is unknown can be
 // repeated. Nodes write their entries a little later, and so not in order: Add inserts
 // an entry at its claim. The late entry of a claim's end replaces what others have told of
-// it: that it was lost. Of several that say so the earliest is true, as each was sure then.
+// it: that it was lost. Of several that say so the earliest is true, as each was sure then; why it was lost is known
+// from any of them.
 func (h *History) Add(entries ...HistoryEntry) {
 	for _, e := range entries {
 		if e.Unseen && e.Detail == "" {
@@ -173,8 +191,13 @@ func (h *History) add(e HistoryEntry) {
 				return
 			}
 		} else if i >= 0 {
-			if e.Event == EventLost && !e.tellsMore(h.Entries[i]) {
-				return
+			if e.Event == EventLost {
+				o := &h.Entries[i]
+				if !e.tellsMore(*o) {
+					o.Detail = cmp.Or(o.cause(), e.cause(), o.Detail)
+					return
+				}
+				e.Detail = cmp.Or(e.cause(), o.cause(), e.Detail)
 			}
 			h.interrupted(i, false)
 			h.Entries = slices.Delete(h.Entries, i, i+1)
@@ -199,6 +222,14 @@ func (e HistoryEntry) tellsMore(o HistoryEntry) bool {
 		return o.Unseen
 	}
 	return e.At.Before(o.At)
+}
+
+// cause returns why a claim was lost, empty if the entry does not know.
+func (e HistoryEntry) cause() string {
+	if e.Unseen {
+		return "" // its detail is about when
+	}
+	return e.Detail
 }
 
 // interrupted says of an entry whether it is an interruption.

@@ -141,16 +141,16 @@ func TestHistory_M55_WhatIsDoneToATaskThatHasEndedFollowsItsEnd(t *testing.T) {
 }
 
 // Several may tell that a claim was lost: its node when its handler ended, others when they saw its
-// session end, and the next claim when it found nothing else. The first of these was sure already.
+// session end, and the next claim when it found nothing else. The first of these was sure already. One may know why.
 func TestHistory_M55_ALostClaimEndedWhenSomebodyKnewItFirst(t *testing.T) {
 	lost := func(second int) HistoryEntry { return entry(1, second, EventLost) }
-	tells := []HistoryEntry{entry(1, 1, EventClaimed), lost(20), lost(10), lost(15), entry(2, 30, EventClaimed)}
+	var knows HistoryEntry
 	var each func(h History, left []HistoryEntry)
 	each = func(h History, left []HistoryEntry) {
 		if len(left) == 0 {
 			wantHistory(t, h, "1claimed 1lost 2claimed", 2, 1)
-			if e := h.Entries[1]; e.At.Unix() != 10 || e.Unseen {
-				t.Fatalf("it was lost at %v, unseen: %v", e.At.Unix(), e.Unseen)
+			if e := h.Entries[1]; e.At.Unix() != min(10, knows.At.Unix()) || e.Unseen || e.Detail != "why" {
+				t.Fatalf("it was lost at %v because of %q, unseen: %v", e.At.Unix(), e.Detail, e.Unseen)
 			}
 			return
 		}
@@ -162,7 +162,11 @@ func TestHistory_M55_ALostClaimEndedWhenSomebodyKnewItFirst(t *testing.T) {
 			each(next, slices.Delete(slices.Clone(left), i, i+1))
 		}
 	}
-	each(History{}, tells)
+	for _, second := range []int{5, 10, 15} { // before who is first without it, with that, and later
+		knows = lost(second)
+		knows.Detail = "why"
+		each(History{}, []HistoryEntry{entry(1, 1, EventClaimed), lost(20), lost(10), knows, entry(2, 30, EventClaimed)})
+	}
 	var h History
 	h.Add(entry(1, 1, EventClaimed), entry(2, 30, EventClaimed))
 	if e := h.Entries[1]; !e.Unseen || e.At.Unix() != 30 || e.Detail == "" {
