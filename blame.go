@@ -61,7 +61,7 @@ func (in *incarnation) apart(t *mirror.Task, now time.Time) time.Time {
 // record: until that is done, it is done again by whichever node has been there for longest.
 func (in *incarnation) bringBack(ctx context.Context, incarnations []string, all []deaths.Refuted) (then func()) {
 	r := all[0]
-	err := in.node.bringBack(ctx, r)
+	err := in.node.runAgain(ctx, r)
 	if err == nil {
 		err = commitWithin(ctx, in.config.Broker, in.session.Timing().TTL, []broker.Txn{
 			r.Death.Rewrite(in.node.space.NodeDeath(r.Death.Node, r.Death.Incarnation)),
@@ -75,9 +75,9 @@ func (in *incarnation) bringBack(ctx context.Context, incarnations []string, all
 	}
 }
 
-// bringBack runs a task again that was set aside wrongly and is that still, from where it had
+// runAgain runs a task again that was set aside wrongly and is that still, from where it had
 // come. It returns only errors that may pass.
-func (n *Node) bringBack(ctx context.Context, r deaths.Refuted) error {
+func (n *Node) runAgain(ctx context.Context, r deaths.Refuted) error {
 	client, err := NewClient(n.config.Broker, n.config.Namespace)
 	if err != nil {
 		return err // cannot be: the node has the same configuration

@@ -24,15 +24,14 @@ type Client struct {
 	// tracer is nil for none.
 	tracer events.Tracer
 	// copy answers lists; nil means that the broker does.
-	copy *TaskCopy
-	// silence tells which nodes are not renewed.
+	copy    *TaskCopy
 	silence session.Silence
 }
 
 // ClientOption is an option of NewClient.
 type ClientOption func(*Client)
 
-// WithTracer makes a client record spans of submissions and of detached claims.
+// WithTracer makes a client record spans of submissions.
 func WithTracer(t events.Tracer) ClientOption { return func(c *Client) { c.tracer = t } }
 
 // NewClient returns a client for a namespace; an empty one means NamespaceDefault. The
@@ -61,6 +60,9 @@ func (c *Client) Broker() broker.Broker { return c.broker }
 
 // Namespace returns the client's namespace.
 func (c *Client) Namespace() string { return c.space.Root() }
+
+// Silence tells which sessions of the namespace's nodes are not renewed, and remembers what the client has seen of them.
+func (c *Client) Silence() *session.Silence { return &c.silence }
 
 type callerKey struct{}
 

@@ -56,8 +56,8 @@ type Retry struct {
 // tree knows how to handle a failure.
 const jobErrorsMax = 25
 
-// retryPolicy returns the policy that the default error handler follows.
-func (s *Spec) retryPolicy() statemachine.RetryPolicy {
+// RetryPolicy returns the policy that the default error handler follows.
+func (s *Spec) RetryPolicy() statemachine.RetryPolicy {
 	var r Retry
 	if s.Retry != nil {
 		r = *s.Retry
@@ -68,11 +68,6 @@ func (s *Spec) retryPolicy() statemachine.RetryPolicy {
 	return statemachine.RetryPolicy{
 		Errors: r.Errors, Window: time.Duration(r.Window), Min: time.Duration(r.Min), Max: time.Duration(r.Max),
 	}
-}
-
-// retryPolicy returns the retry policy of the task, for the default error handler.
-func (r *run) retryPolicy() statemachine.RetryPolicy {
-	return r.claim.kind.Spec.retryPolicy()
 }
 
 func (r *Retry) validate() error {

@@ -142,7 +142,8 @@ func Permanent(err error) error {
 	return &permanentError{err: err}
 }
 
-func isPermanent(err error) bool {
+// IsPermanent reports whether an error was marked by Permanent.
+func IsPermanent(err error) bool {
 	var p *permanentError
 	return errors.As(err, &p)
 }

@@ -130,7 +130,7 @@ func newTaskIndex(space keys.Space) *taskIndex {
 
 func (b *taskIndex) seeSpec(value []byte) *specSeen {
 	spec, err := parseSpec(value)
-	s := &specSeen{taskType: b.words.of(spec.Type), tags: b.sharedTags(spec.Tags), priority: spec.Priority, weight: spec.Weight, notBefore: spec.NotBefore, needs: spec.Needs, retry: spec.retryPolicy(), err: err}
+	s := &specSeen{taskType: b.words.of(spec.Type), tags: b.sharedTags(spec.Tags), priority: spec.Priority, weight: spec.Weight, notBefore: spec.NotBefore, needs: spec.Needs, retry: spec.RetryPolicy(), err: err}
 	if at := spec.SubmittedAt; !at.IsZero() { // a copy: a pointer into the spec would keep all of it
 		s.submitted = &at
 	}

@@ -93,31 +93,19 @@ func (j *journal) record(r *run, restarts *statemachine.Restarts) coordinator.Au
 func (j *journal) stored(r *run, at time.Time) {
 	detail, fault := "", ""
 	if r.faulted {
-		r.faulted, fault = false, lastError(r.record.Errors)
+		r.faulted, fault = false, statemachine.LastError(r.record.Errors)
 	}
 	switch {
 	case r.record.State == statemachine.Sleeping && r.record.Until != nil:
-		detail = sleeps(*r.record.Until, fault)
+		detail = statemachine.SleepDetail(*r.record.Until, fault)
 	case fault != "" && !r.record.State.Terminal():
-		detail = afterError + fault
+		detail = statemachine.DetailAfterError + fault
 	case r.record.State == statemachine.Failed:
-		detail = lastError(r.record.Errors)
+		detail = statemachine.LastError(r.record.Errors)
 	case r.record.State == statemachine.Paused && r.record.TypePaused:
 		detail = "its type is paused"
 	}
 	j.add(r, at, statemachine.HistoryEntry{Event: statemachine.Event(r.record.State), Detail: detail})
-}
-
-// afterError precedes an error in the history of a task that runs again.
-const afterError = "after an error: "
-
-// sleeps says how long a task sleeps, and the error after which it does, empty for none.
-func sleeps(until time.Time, fault string) string {
-	detail := "until " + until.UTC().Format(time.RFC3339)
-	if fault != "" {
-		detail += ", " + afterError + fault
-	}
-	return detail
 }
 
 // lost records that a claim had ended before this node could end it, and when its handler did.
@@ -150,7 +138,7 @@ func (j *journal) ended(r *run, kind coordinator.Kind, at time.Time) {
 
 // requeued records that a task was submitted again before its run ended.
 func (j *journal) requeued(r *run, now time.Time) {
-	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.EventRequeued, Detail: "as it was queued while it ran"})
+	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.EventRequeued, Detail: statemachine.DetailRequeued})
 }
 
 // updated records a change of the task that has not stopped its handler.

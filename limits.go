@@ -85,10 +85,4 @@ const (
 	loadEvery = 5 * time.Second
 	// drainTick is the interval at which a paced drain releases tasks.
 	drainTick = schedule.DrainTick
-	// drainRateDefault is how many tasks per second a drain releases.
-	drainRateDefault = 200
-	// drainWithinMax limits the time that a drain may be given.
-	drainWithinMax = 24 * time.Hour
-	// drainRateMax limits the rate that a command may ask for.
-	drainRateMax = 100_000
 )

@@ -1,13 +1,13 @@
 package windlass
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/events"
+	"github.com/windlass-go/windlass/internal/nodecommand"
 )
 
 // runCommands carries out the waiting commands in order, one at a time.
@@ -28,7 +28,7 @@ func (in *incarnation) runCommands() {
 			continue
 		}
 		in.commandsDone[waiting.Key] = true
-		c, err := parseCommand(waiting.Value)
+		c, err := nodecommand.Parse(waiting.Value)
 		if err == nil {
 			err = in.runCommand(c)
 		}
@@ -37,27 +37,27 @@ func (in *incarnation) runCommands() {
 	}
 }
 
-func (in *incarnation) runCommand(c Command) error {
+func (in *incarnation) runCommand(c nodecommand.Command) error {
 	switch c.Command {
-	case CommandFreeze:
+	case nodecommand.Freeze:
 		in.setMode(true, in.info.Cordoned, in.info.Draining)
-	case CommandUnfreeze:
+	case nodecommand.Unfreeze:
 		in.node.draining.Store(false)
 		in.setMode(false, in.info.Cordoned, false)
-	case CommandBalance:
+	case nodecommand.Balance:
 		in.giving.Balance(events.TriggerCommand, time.Now())
-	case CommandStopTask:
-		return in.stopTask(c.Parameters)
-	case CommandDrain:
-		return in.startDrain(c.Parameters)
+	case nodecommand.StopTask:
+		return in.stopTask(c)
+	case nodecommand.Drain:
+		return in.startDrain(c)
 	default:
-		return fmt.Errorf("unknown command; known are %s", strings.Join(nodeCommands, ", "))
+		return fmt.Errorf("unknown command; known are %s", strings.Join(nodecommand.Names, ", "))
 	}
 	return nil
 }
 
-func (in *incarnation) stopTask(raw json.RawMessage) error {
-	id, err := stopTaskParameters(raw)
+func (in *incarnation) stopTask(c nodecommand.Command) error {
+	id, err := c.Task()
 	if err != nil {
 		return err
 	}
@@ -71,8 +71,8 @@ func (in *incarnation) stopTask(raw json.RawMessage) error {
 	return nil
 }
 
-func (in *incarnation) startDrain(raw json.RawMessage) error {
-	perSecond, within, err := drainParameters(raw)
+func (in *incarnation) startDrain(c nodecommand.Command) error {
+	perSecond, within, err := c.Pace()
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (in *incarnation) drainStep(now time.Time) {
 		return
 	}
 	if in.node.draining.Load() && !in.info.Draining {
-		in.giving.Drain(drainRateDefault, now)
+		in.giving.Drain(nodecommand.DrainRateDefault, now)
 		in.setMode(in.info.Frozen, in.info.Cordoned, true)
 	}
 	if in.info.Draining {

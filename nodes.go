@@ -71,7 +71,7 @@ func nodeStatuses(nodes *mirror.Nodes, tasks *mirror.Tasks, silent func(n *mirro
 }
 
 func nodeStatus(n *mirror.Node, tasks int, silent time.Time) NodeStatus {
-	s := NodeStatus{Tasks: tasks, Cordon: cordonOf(n), SilentSince: silent}
+	s := NodeStatus{Tasks: tasks, Cordon: ParseSuspension(n.Cordon, n.Cordoned), SilentSince: silent}
 	if err := json.Unmarshal(n.Info, &s.NodeInfo); err != nil {
 		s.Problem = "unreadable registration: " + err.Error()
 	}

@@ -184,10 +184,10 @@ func (in *incarnation) unchanged(r *run) {
 // fault records an error of the handler and what follows from it.
 func (in *incarnation) fault(r *run, err error) {
 	now := time.Now()
-	r.record.Failures = r.retryPolicy().CountFailure(r.record.Errors, r.record.Failures, now)
+	r.record.Failures = r.claim.kind.Spec.RetryPolicy().CountFailure(r.record.Errors, r.record.Failures, now)
 	r.record.Errors = statemachine.AddError(r.record.Errors, now.UTC(), err.Error())
 	r.keepResult()
-	if isPermanent(err) {
+	if IsPermanent(err) {
 		in.fail(r, err)
 		return
 	}
@@ -204,12 +204,12 @@ func (in *incarnation) decideFault(r *run, err error) {
 		ID: r.claim.id, Spec: r.claim.Spec(), Task: r.claim.task, Err: err,
 		Errors: r.record.Errors, Failures: r.record.Failures, Now: now,
 	}, func() statemachine.Command {
-		return r.retryPolicy().HandleErrors(r.record.Errors, r.record.Failures, now, rand.Float64())
+		return r.claim.kind.Spec.RetryPolicy().HandleErrors(r.record.Errors, r.record.Failures, now, rand.Float64())
 	})
 	if problem != nil {
 		in.events.Errored(r.claim.id, problem, time.Time{})
 	}
-	last := lastError(r.record.Errors)
+	last := statemachine.LastError(r.record.Errors)
 	if text := decision.Error; text != "" && text != last {
 		r.record.Errors = statemachine.AddError(r.record.Errors, now.UTC(), text)
 		last = text

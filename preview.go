@@ -20,7 +20,7 @@ func (c *Client) Preview(ctx context.Context, submissions []Submission) ([]Effec
 	for some := range slices.Chunk(open, submitChunk) {
 		for i, r := range c.readSubmitted(ctx, some) {
 			if r.Err != nil {
-				return nil, nil, fmt.Errorf("plan to submit task %q: %w", some[i].ID, r.Err)
+				return nil, nil, fmt.Errorf("preview task %q: %w", some[i].ID, r.Err)
 			}
 			some[i].wouldSubmit(r, errs)
 		}

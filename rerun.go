@@ -238,28 +238,6 @@ func submittedAs(id string, record statemachine.Record, job []*broker.KV) (Submi
 	return Submission{}, ErrNoInput
 }
 
-// input sets what a task that has ended can be run again with. A job has that in the tree;
-// of its spec only the tags are kept, by which lists select.
-func input(r *statemachine.Record, spec Spec, props json.RawMessage) {
-	if spec.Job {
-		spec, props = Spec{Tags: spec.Tags}, nil
-	}
-	spec.Type, spec.Priority, spec.SubmittedAt, spec.RestartedAt, spec.Digest, spec.Turn, spec.Trace = "", 0, time.Time{}, time.Time{}, "", 0, ""
-	if value, err := json.Marshal(spec); err == nil && string(value) != "{}" {
-		r.Spec = value
-	}
-	if json.Valid(props) {
-		r.Props = props
-	}
-	if len(r.Spec)+len(r.Props) > recordBytesMax { // whoever writes to the store by hand is held to no limit
-		r.Spec, r.Props, r.Digest = nil, nil, notKept
-	}
-}
-
-// notKept is the digest of a task whose input cannot be kept: none has it, so that nothing else is run again
-// in its place.
-const notKept = "not kept"
-
 // pick returns the IDs of some indexes.
 func pick(ids []string, indexes []int) []string {
 	some := make([]string, len(indexes))

@@ -25,7 +25,7 @@ func (c *Claim) SetResult(v any) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := checkResult(value, &c.kind.Spec, c.props); err != nil {
+	if err := c.kind.Spec.CheckResult(value, c.props); err != nil {
 		return err
 	}
 	c.result = value
@@ -36,9 +36,9 @@ func (c *Claim) SetResult(v any) error {
 // rest of a value is for its errors and the rest of its spec.
 const recordBytesMax = broker.ValueBytesMax - 64<<10
 
-// checkResult checks a result of a task with a spec and properties. All three are stored
-// in one value when it ends, other than those of a job, which the tree has.
-func checkResult(result []byte, s *Spec, props []byte) error {
+// CheckResult returns an error if a result of a task with this spec, and with properties, is too large or not
+// JSON. All three are stored in one value when it ends, other than those of a job, which the tree has.
+func (s Spec) CheckResult(result, props json.RawMessage) error {
 	most := ResultBytesMax
 	if !s.Job {
 		most = min(most, recordBytesMax-s.needsBytes()-len(props))

@@ -421,7 +421,6 @@ func (in *incarnation) save(r *run) {
 
 // end queues the writing of a run's record.
 func (in *incarnation) end(r *run, kind coordinator.Kind) {
-	now := time.Now().UTC()
 	claimedAt := r.claim.claimedAt.UTC()
 	command := r.record.Command
 	if r.command != nil {
@@ -431,18 +430,10 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 		State: r.record.State, Until: r.record.Until, Errors: r.record.Errors, Result: r.record.Result,
 		Failures: r.record.Failures, Command: int64(command), Unknown: r.record.Unknown,
 		TypePaused: r.record.TypePaused && r.record.State == statemachine.Paused,
+		Node:       in.config.Name, ClaimedAt: &claimedAt,
 	}
-	record.Type, record.Priority, record.Digest = r.class().Type, r.claim.kind.Spec.Priority, r.claim.origin.digest
-	if at := r.claim.origin.submittedAt; !at.IsZero() {
-		record.SubmittedAt = &at
-	}
-	if kind == coordinator.Done {
-		input(&record, r.claim.Spec(), r.claim.props)
-	}
-	record.Node, record.Token = in.config.Name, r.claim.Token()
-	record.ClaimedAt, record.ChangedAt = &claimedAt, &now
-	value, err := record.Encode()
-	if err != nil { // only a result that is not JSON could do this, and SetResult made it
+	ending := r.claim.ending(kind)
+	if err := r.claim.Spec().StoreRecord(&ending, record, r.claim.props); err != nil { // only a result that is not JSON could do this, and SetResult made it
 		in.events.Corrupt(in.node.space.State(r.claim.ID()), fmt.Errorf("encode state: %w", err))
 		in.release(r)
 		return
@@ -450,12 +441,9 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	if in.enter(r, phaseEnding); kind == coordinator.Done {
 		r.claim.traceEnd()
 	}
-	ending := r.claim.ending(kind)
-	ending.State, ending.Replaces, ending.Command = value, r.stateRevision, r.command.of()
+	ending.Replaces, ending.Command = r.stateRevision, r.command.of()
 	ending.Unrecorded = !r.recorded
-	ending.Forget = r.record.State == statemachine.Completed
 	if kind == coordinator.Done {
-		ending.Mark = failureMark(r.record.State, r.claim.kind.Spec.OnFailure)
 		t := in.tasks.Remains(r.claim.id)
 		ending.Bare = in.tasks.Revision() >= r.claim.fencing && t != nil && !in.tasks.HasNote(t.ID) && t.Failed == mirror.NotFailed && r.handTo == ""
 	}

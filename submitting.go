@@ -7,6 +7,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/attempts"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/stored"
 	"github.com/windlass-go/windlass/statemachine"
@@ -168,7 +169,7 @@ func (s *submitting) requeue() []byte {
 // whether to retry.
 func (s *submitting) refused(reads []*broker.KV, at broker.Revision) (err error, retry bool) {
 	task, props, state, owner, waiting := reads[0], reads[1], reads[2], reads[3], reads[4]
-	changing := fmt.Errorf("submit task %q: it changes too often", s.ID)
+	changing := fmt.Errorf("submit task %q: %w", s.ID, attempts.ErrContended)
 	if at := s.applied(task, waiting); at != 0 {
 		*s.effect, s.written, s.before = s.done(), at, nil
 		return nil, false

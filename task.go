@@ -16,11 +16,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/stored"
-	"github.com/windlass-go/windlass/statemachine"
 )
 
 // Task is a unit of work as the application sees it. Windlass needs only its ID; a
@@ -141,7 +139,7 @@ type Submission struct {
 	// Update changes a live task with this ID to this submission; its state, its turn
 	// and, except for a job, its time of submission stay. If a node holds the task, its
 	// handler receives the new properties from Claim.Updates, or is stopped with
-	// ErrUpdated, and the task runs again as it is now; a run that Client.DequeueDetached has handed out ends as it began. A job of the tree
+	// ErrUpdated, and the task runs again as it is now; a leased run (package lease) ends as it began. A job of the tree
 	// is not changed while it is held.
 	Update bool
 	// Requeue makes a task with this ID that is held run again, as submitted now, once
@@ -343,15 +341,3 @@ const (
 	// FailureRuns: they run, as if the task had been completed.
 	FailureRuns OnFailure = "run"
 )
-
-// failureMark returns the mark that a task ending in a state leaves, nil for none.
-func failureMark(state statemachine.State, policy OnFailure) []byte {
-	if policy == FailureRuns || state != statemachine.Failed && state != statemachine.Killed {
-		return nil
-	}
-	value, err := json.Marshal(coordinator.FailureMark{State: state, Skip: policy == FailureSkips})
-	if err != nil {
-		return nil // cannot be: two plain fields
-	}
-	return value
-}

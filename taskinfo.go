@@ -84,16 +84,9 @@ func (b Blocked) WaitsFor() string {
 }
 
 // LastError returns the text of the latest error, empty if there is none.
-func (t TaskInfo) LastError() string { return lastError(t.Errors) }
+func (t TaskInfo) LastError() string { return statemachine.LastError(t.Errors) }
 
 // lastError returns the text of the latest error, empty if there is none.
-func lastError(errs []statemachine.ErrorEntry) string {
-	if len(errs) == 0 {
-		return ""
-	}
-	return errs[len(errs)-1].Error
-}
-
 // ChangedAt returns when something happened to the task last, as far as a list shows it:
 // it was submitted or claimed, had an error, or ended. It is zero if no time is known.
 func (t TaskInfo) ChangedAt() time.Time {

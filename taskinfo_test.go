@@ -91,7 +91,7 @@ func TestSubmission_TagsHaveLimits(t *testing.T) {
 
 func TestIndex_FindsTheTagsOfWhatHasEnded(t *testing.T) {
 	record := statemachine.Record{}
-	input(&record, Spec{Type: "x", Group: "tags", Tags: map[string]string{"k": "<v>"}}, nil)
+	Spec{Type: "x", Group: "tags", Tags: map[string]string{"k": "<v>"}}.keepInput(&record, nil)
 	if tags := tagsIn(record.Spec); len(tags) != 1 || tags["k"] != "<v>" {
 		t.Errorf("%s has %v", record.Spec, tags)
 	}

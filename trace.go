@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
-	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -54,24 +52,6 @@ func firstFailure(errs []error) error {
 		}
 	}
 	return nil
-}
-
-// traceDetached begins a span of a detached claim; the function it returns ends the
-// span.
-func (c *Client) traceDetached(ctx context.Context, op string, at time.Time, g coordinator.Granted, owner string, spec Spec) func(events.SpanEnd) {
-	if c.tracer == nil {
-		return func(events.SpanEnd) {}
-	}
-	start := events.SpanStart{Op: op, At: at, Task: g.ID, Type: spec.Type, Node: owner, Token: int64(g.Token)}
-	if op == events.SpanClaim {
-		start.Cause = events.Dequeued
-	}
-	if events.ValidTrace(spec.Trace) {
-		start.Parent = spec.Trace
-		ctx = context.Background() // the task's own trace is what it belongs to
-	}
-	_, span := c.tracer.Start(ctx, start)
-	return span.End
 }
 
 // claimTrace is the tracing data of a claim.

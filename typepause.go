@@ -31,7 +31,7 @@ func (c *Client) Types(ctx context.Context) ([]TypeStatus, error) {
 	all := map[string]*TypeStatus{}
 	of := func(taskType string) *TypeStatus {
 		if all[taskType] == nil {
-			all[taskType] = &TypeStatus{Type: taskType, Tasks: map[Status]int{}, Nodes: []string{}, Pause: pauseOf(nodes, taskType)}
+			all[taskType] = &TypeStatus{Type: taskType, Tasks: map[Status]int{}, Nodes: []string{}, Pause: ParseSuspension(nodes.PauseOf(taskType))}
 		}
 		return all[taskType]
 	}
@@ -71,13 +71,4 @@ func (c *Client) Types(ctx context.Context) ([]TypeStatus, error) {
 func typesOf(n *mirror.Node) []string {
 	s := nodeStatus(n, 0, time.Time{})
 	return slices.Concat(s.Types, s.Pulls)
-}
-
-// pauseOf returns the pause of a type, nil for none. An unreadable one is a pause.
-func pauseOf(nodes *mirror.Nodes, taskType string) *Suspension {
-	value, there := nodes.Paused()[taskType]
-	if !there {
-		return nil
-	}
-	return ParseSuspension(value)
 }

@@ -48,21 +48,21 @@ func (c *Client) carryOutSome(ctx context.Context, sent []SentCommand) {
 	if err != nil {
 		return // cannot be: the name is valid
 	}
-	var claims []*detachedClaim
+	var claims []carried
 	var endings []coordinator.Ending
 	var commands []*SentCommand
 	for n, r := range coord.Claim(ctx, wanted) {
 		if command := &sent[at[n]]; r.Err == nil && r.Created != 0 {
-			if d, ending, ok := endingFor(r.Granted, command); ok {
-				claims, endings, commands = append(claims, d), append(endings, ending), append(commands, command)
+			if c, ending, ok := endingFor(r.Granted, command); ok {
+				claims, endings, commands = append(claims, c), append(endings, ending), append(commands, command)
 			}
 		}
 	}
 	var records []coordinator.AuditRecord
-	for n, ended := range endAll(ctx, coord, endings) {
+	for n, ended := range attempts.EndAll(ctx, coord, endings) {
 		if ended.Err == nil {
 			commands[n].Done = true
-			records = append(records, claims[n].carriedOut(commands[n].Command, ended.Requeued))
+			records = append(records, claims[n].history(commands[n].Command, ended.Requeued))
 		}
 	}
 	coord.Audit(ctx, records) // nothing depends on it
@@ -99,46 +99,54 @@ func (c *Client) unheld(ctx context.Context, sent []SentCommand) (wanted []coord
 	return wanted, at
 }
 
-// endingFor returns the ending of a claim that carries out a command, and false if the
-// task's state does not accept it or cannot be read.
-func endingFor(g coordinator.Granted, command *SentCommand) (d *detachedClaim, e coordinator.Ending, ok bool) {
-	d = &detachedClaim{Granted: g}
-	var err error
-	if d.spec, err = parseSpec(g.Spec); err != nil {
-		return d, e, false
-	}
-	if d.record, err = statemachine.Parse(g.State); err != nil {
-		return d, e, false
-	}
-	next, err := statemachine.Next(d.record.State, command.Command.Message)
-	if err != nil {
-		return d, e, false
-	}
-	d.record.State, d.record.Until, d.record.TypePaused, d.record.Command = next, nil, false, command.Revision
-	if next.Terminal() {
-		e = d.final()
-	} else {
-		e = d.ending(coordinator.Release)
-	}
-	e.Command, e.Unrecorded = broker.Revision(command.Revision), true
-	return d, e, true
+// carried is a claim that only carries out a command.
+type carried struct {
+	coordinator.Granted
+	// state is that of the task after the command.
+	state statemachine.State
 }
 
-// carriedOut returns what the history of a task says of a command that was carried out.
-func (d *detachedClaim) carriedOut(command statemachine.Command, requeued bool) coordinator.AuditRecord {
+// endingFor returns the ending of a claim that carries out a command, and false if the
+// task's state does not accept it or cannot be read.
+func endingFor(g coordinator.Granted, command *SentCommand) (c carried, e coordinator.Ending, ok bool) {
+	spec, err := parseSpec(g.Spec)
+	if err != nil {
+		return c, e, false
+	}
+	record, err := statemachine.Parse(g.State)
+	if err != nil {
+		return c, e, false
+	}
+	next, err := statemachine.Next(record.State, command.Command.Message)
+	if err != nil {
+		return c, e, false
+	}
+	record.State, record.Until, record.TypePaused, record.Command = next, nil, false, command.Revision
+	kind := coordinator.Release
+	if next.Terminal() {
+		kind = coordinator.Done
+	}
+	e = g.Ending(kind)
+	e.Command, e.Unrecorded = broker.Revision(command.Revision), true
+	err = spec.StoreRecord(&e, record, g.Props)
+	return carried{Granted: g, state: next}, e, err == nil
+}
+
+// history returns what the history of a task says of a command that was carried out.
+func (c *carried) history(command statemachine.Command, requeued bool) coordinator.AuditRecord {
 	now := time.Now().UTC()
 	events := []statemachine.HistoryEntry{
 		{Event: statemachine.EventCommand, Detail: commandDetail(command)},
-		{Event: statemachine.Event(d.record.State)},
+		{Event: statemachine.Event(c.state)},
 	}
 	switch {
 	case requeued:
-		events[1] = statemachine.HistoryEntry{Event: statemachine.EventRequeued, Detail: "as it was queued while it ran"}
-	case !d.record.State.Terminal():
+		events[1] = statemachine.HistoryEntry{Event: statemachine.EventRequeued, Detail: statemachine.DetailRequeued}
+	case !c.state.Terminal():
 		events = append(events, statemachine.HistoryEntry{Event: statemachine.EventReleased, Detail: "nobody worked on it"})
 	}
 	for i := range events {
-		events[i].At, events[i].Token = now, int64(d.Token)
+		events[i].At, events[i].Token = now, int64(c.Token)
 	}
-	return coordinator.AuditRecord{ID: d.ID, Token: d.Token, History: events}
+	return coordinator.AuditRecord{ID: c.ID, Token: c.Token, History: events}
 }

@@ -47,7 +47,7 @@ func (c *Client) Update(ctx context.Context, id string, change func(*Submission)
 			return effects[0], errs[0]
 		}
 	}
-	return "", fmt.Errorf("update task %q: it changes too often", id)
+	return "", fmt.Errorf("update task %q: %w", id, attempts.ErrContended)
 }
 
 // Submissions returns what live tasks were submitted as, or were changed to since, and an

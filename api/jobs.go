@@ -271,15 +271,15 @@ func (s *Server) registerLeases(tag string) {
 		Description: "The claim cannot be renewed: when the lease is over, others may take the job. If there is no job, that is a 404 with the code empty. " +
 			"If the answer is lost, the job stays claimed until the lease is over.",
 	}, func(ctx context.Context, in *leaseInput) (*ok[view.Leased], error) {
-		var lease time.Duration
+		var ttl time.Duration
 		if text := in.Sent.Lease; text != "" {
 			var err error
-			if lease, err = time.ParseDuration(text); err != nil {
+			if ttl, err = time.ParseDuration(text); err != nil {
 				return nil, badInput("lease", shown(text), "must be a duration from 5s to 300s")
 			}
 		}
 		note(ctx, slog.String("type", in.Sent.Type), slog.String("owner", in.Sent.Owner))
-		d, err := s.client.DequeueDetached(ctx, in.Sent.Type, in.Sent.Owner, lease)
+		d, err := s.leases.Dequeue(ctx, in.Sent.Type, in.Sent.Owner, ttl)
 		note(ctx, slog.String("task", d.ID))
 		return answerWith(view.LeasedOf(d), err)
 	})
@@ -293,7 +293,7 @@ func (s *Server) registerLeases(tag string) {
 			result = nil
 		}
 		return endClaim(ctx, in.Path, in.Sent.Token, func(id string) error {
-			return s.client.CompleteDetached(ctx, id, in.Sent.Token, result)
+			return s.leases.Complete(ctx, id, in.Sent.Token, result)
 		})
 	})
 	ending.ID, ending.Path, ending.Summary = "failJob", "/v1/tree/jobs/{path}/fail", "Report that a job that was dequeued has failed"
@@ -303,13 +303,13 @@ func (s *Server) registerLeases(tag string) {
 			failure = windlass.Permanent(failure)
 		}
 		return endClaim(ctx, in.Path, in.Sent.Token, func(id string) error {
-			return s.client.FailDetached(ctx, id, in.Sent.Token, failure)
+			return s.leases.Fail(ctx, id, in.Sent.Token, failure)
 		})
 	})
 	ending.ID, ending.Path, ending.Summary = "releaseJob", "/v1/tree/jobs/{path}/release", "Give a job back that was dequeued"
 	add(s, ending, func(ctx context.Context, in *endInput) (*done, error) {
 		return endClaim(ctx, in.Path, in.Sent.Token, func(id string) error {
-			return s.client.ReleaseDetached(ctx, id, in.Sent.Token)
+			return s.leases.Release(ctx, id, in.Sent.Token)
 		})
 	})
 }

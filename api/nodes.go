@@ -11,6 +11,7 @@ import (
 	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/operate"
 )
 
 type nodeInput struct {
@@ -98,8 +99,8 @@ func (s *Server) registerNodes() {
 
 // nodeCommands are the library's commands, by name in the API, which has cordons besides.
 var nodeCommands = map[string]string{
-	"freeze": windlass.CommandFreeze, "unfreeze": windlass.CommandUnfreeze, "balance": windlass.CommandBalance,
-	"drain": windlass.CommandDrain, "stop-task": windlass.CommandStopTask,
+	"freeze": operate.Freeze, "unfreeze": operate.Unfreeze, "balance": operate.Balance,
+	"drain": operate.Drain, "stop-task": operate.StopTask,
 }
 
 func (s *Server) commandNode(ctx context.Context, in *nodeCommandInput) (*ok[nodeSent], error) {
@@ -119,13 +120,13 @@ func (s *Server) commandNode(ctx context.Context, in *nodeCommandInput) (*ok[nod
 	case in.Sent.Command == "uncordon":
 		err = s.operator.Uncordon(ctx, in.Name)
 	default:
-		result, err = view.ResultSent, s.client.Send(ctx, in.Name, c)
+		result, err = view.ResultSent, s.operator.Send(ctx, in.Name, c)
 	}
 	return answerWith(nodeSent{Node: in.Name, Command: in.Sent.Command, Result: result}, err)
 }
 
-func (o nodeCommand) command() (windlass.Command, error) {
-	c := windlass.Command{Command: nodeCommands[o.Command]}
+func (o nodeCommand) command() (operate.Command, error) {
+	c := operate.Command{Command: nodeCommands[o.Command]}
 	parameters := map[string]any{}
 	switch drains, stops := o.Command == "drain", o.Command == "stop-task"; {
 	case !drains && o.PerSecond != 0:

@@ -23,6 +23,7 @@ import (
 	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/conns"
 	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/lease"
 	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/tree"
 )
@@ -34,6 +35,7 @@ type Server struct {
 	client    *windlass.Client
 	inspector *inspect.Inspector
 	operator  *operate.Operator
+	leases    *lease.Leases
 	tree      *tree.Tree
 	mux       *http.ServeMux
 	huma      huma.API
@@ -81,7 +83,7 @@ func New(c Config) (*Server, error) {
 	}
 	jobs.Limit(BatchMax, LooksMax)
 	s := &Server{
-		config: c, tasks: tasks, client: client, inspector: inspect.New(client), operator: operate.New(client), tree: jobs, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
+		config: c, tasks: tasks, client: client, inspector: inspect.New(client), operator: operate.New(client), leases: lease.New(client, c.Tracer), tree: jobs, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
 		limiter: newLimiter(c.Limits), budget: newBudget(c.Limits), endpoints: map[string]*endpoint{}, probe: probe{turn: make(chan struct{}, 1)},
 		hub: newHub(c.Limits), charts: newCharts(),
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/inspect"
 	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/lease"
 )
 
 // idsOf returns the IDs of tasks.
@@ -141,9 +142,9 @@ func TestTags_WhatHasEndedIsFoundRetriedAndForgotten(t *testing.T) {
 	fail := func(n int) {
 		t.Helper()
 		for range n {
-			d, err := b.client.DequeueDetached(t.Context(), "t", "owner", 0)
+			d, err := lease.New(b.client, nil).Dequeue(t.Context(), "t", "owner", 0)
 			must(t, err)
-			must(t, b.client.FailDetached(t.Context(), d.ID, d.Token, windlass.Permanent(errors.New("no"))))
+			must(t, lease.New(b.client, nil).Fail(t.Context(), d.ID, d.Token, windlass.Permanent(errors.New("no"))))
 		}
 	}
 	for _, id := range []string{"a1", "a2", "b1"} {

@@ -64,7 +64,7 @@ const (
 	// SpanRun: a handler runs. Its parent is the claim.
 	SpanRun = "run"
 	// SpanComplete: the outcome of a task that has ended is stored. Its parent is the
-	// run, or the submission if the claim is detached.
+	// run, or the submission if the claim is a lease.
 	SpanComplete = "complete"
 )
 

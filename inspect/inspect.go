@@ -7,7 +7,6 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
-	"github.com/windlass-go/windlass/session"
 )
 
 // Inspector looks into a namespace. Its methods are safe for concurrent use. Broker errors are passed on as those of
@@ -16,8 +15,6 @@ type Inspector struct {
 	broker broker.Broker
 	space  keys.Space
 	client *windlass.Client
-	// silence tells which nodes are not renewed.
-	silence session.Silence
 }
 
 // New returns the inspector of a client's namespace.

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/internal/schedule"
+	"github.com/windlass-go/windlass/internal/specs"
 	"github.com/windlass-go/windlass/placement"
 )
 
@@ -50,8 +50,8 @@ func (s *survey) placed(n *windlass.NodeInfo) placement.Node {
 
 // survey reads the nodes and the tasks.
 func (i *Inspector) survey(ctx context.Context) (*survey, error) {
-	s := &survey{space: i.space, kinds: kind.New(readKind), cordons: map[string]*windlass.Suspension{}, silent: map[string]time.Time{}, away: map[string]schedule.Away{}}
-	silent, err := i.silence.Of(ctx, i.broker, i.space.Sessions())
+	s := &survey{space: i.space, kinds: specs.Kinds(), cordons: map[string]*windlass.Suspension{}, silent: map[string]time.Time{}, away: map[string]schedule.Away{}}
+	silent, err := i.client.Silence().Of(ctx, i.broker, i.space.Sessions())
 	if err != nil {
 		return nil, fmt.Errorf("see who is renewed: %w", err)
 	}
@@ -59,14 +59,14 @@ func (i *Inspector) survey(ctx context.Context) (*survey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	s.paused = func(taskType string) *windlass.Suspension { return pauseOf(nodes, taskType) }
+	s.paused = func(taskType string) *windlass.Suspension { return windlass.ParseSuspension(nodes.PauseOf(taskType)) }
 	for _, n := range nodes.Registered() {
 		info := windlass.NodeInfo{}
 		if json.Unmarshal(n.Info, &info) != nil {
 			info = windlass.NodeInfo{Frozen: true} // it exists, and what it takes is unknown
 		}
 		info.Name = n.Name
-		s.nodes, s.cordons[n.Name], s.silent[n.Name] = append(s.nodes, info), cordonOf(n), silent[n.Session]
+		s.nodes, s.cordons[n.Name], s.silent[n.Name] = append(s.nodes, info), windlass.ParseSuspension(n.Cordon, n.Cordoned), silent[n.Session]
 	}
 	kvs, revision, err := broker.Collect(ctx, i.broker, i.space.Tasks())
 	if err != nil {
@@ -143,30 +143,4 @@ func (s *survey) view(open []*mirror.Task) placement.View {
 		v.Open[s.kinds.OfTask(t).Class]++
 	}
 	return v
-}
-
-// readKind parses what decides where and when a task runs.
-func readKind(value []byte) (struct{}, placement.Class, kind.Facts) {
-	var s windlass.Spec
-	var err error
-	if len(bytes.TrimSpace(value)) > 0 {
-		err = json.Unmarshal(value, &s)
-	}
-	return struct{}{}, s.Class(), kind.Facts{Priority: s.Priority, NotBefore: s.NotBefore, Turn: broker.Revision(s.Turn), Needs: s.Needs, Err: err}
-}
-
-func cordonOf(n *mirror.Node) *windlass.Suspension {
-	if !n.Cordoned {
-		return nil
-	}
-	return windlass.ParseSuspension(n.Cordon)
-}
-
-// pauseOf returns the pause of a type, nil for none.
-func pauseOf(nodes *mirror.Nodes, taskType string) *windlass.Suspension {
-	value, there := nodes.Paused()[taskType]
-	if !there {
-		return nil
-	}
-	return windlass.ParseSuspension(value)
 }

@@ -61,7 +61,7 @@ func (i *Inspector) doubtfulTypes(ctx context.Context, types map[string]bool) (d
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(types)) {
-		if p := pauseOf(nodes, name); p != nil {
+		if p := windlass.ParseSuspension(nodes.PauseOf(name)); p != nil {
 			doubts = append(doubts, fmt.Sprintf("the type %q is paused %v", name, p))
 		}
 	}

@@ -47,5 +47,5 @@ func (o *Operator) change(ctx context.Context, op broker.Op, attempt, besides st
 		}
 		maybeDeleted = maybeDeleted || maybe // if not, another change refused it
 	}
-	return nil, errors.New("it changes too often")
+	return nil, attempts.ErrContended
 }

@@ -64,7 +64,7 @@ func (o *Operator) Cordons(ctx context.Context) (map[string]windlass.Suspension,
 	}
 	cordons := map[string]windlass.Suspension{}
 	for _, n := range nodes.Cordoned() {
-		cordons[n.Name] = *windlass.ParseSuspension(n.Cordon)
+		cordons[n.Name] = *windlass.ParseSuspension(n.Cordon, true)
 	}
 	return cordons, nil
 }

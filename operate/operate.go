@@ -1,5 +1,5 @@
-// Package operate has what operators do to a fleet that runs: keep nodes from getting tasks, pause types of tasks, see what
-// has died, and create a namespace. Commands to nodes are windlass.Client.Send, those to tasks windlass.Client.SendTasks.
+// Package operate has what operators do to a fleet that runs: command nodes, keep them from getting tasks, pause types of
+// tasks, see what has died, and create a namespace. Commands to tasks are windlass.Client.SendTasks.
 package operate
 
 import (

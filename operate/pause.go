@@ -14,8 +14,8 @@ import (
 // PauseType keeps the tasks of a type from running, on all nodes, until the type is resumed, or gives its pause another reason, of at most
 // ReasonBytesMax. Nodes stop the handlers of its tasks, with the cause
 // windlass.ErrTypePaused, and store that the tasks are paused; those that are submitted or wake up
-// later are paused before they run. Their nodes keep them. A task that is with a caller of
-// Client.DequeueDetached stays there, and no further one is handed out. The type need not
+// later are paused before they run. Their nodes keep them. A task that is leased
+// (package lease) stays so, and no further one is handed out. The type need not
 // be known.
 //
 // PauseType returns when the pause is stored. The handlers have returned once none of the
@@ -59,7 +59,7 @@ func (o *Operator) PausedTypes(ctx context.Context) (map[string]windlass.Suspens
 	}
 	paused := map[string]windlass.Suspension{}
 	for taskType, value := range nodes.Paused() {
-		paused[taskType] = *windlass.ParseSuspension(value)
+		paused[taskType] = *windlass.ParseSuspension(value, true)
 	}
 	return paused, nil
 }

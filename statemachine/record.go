@@ -128,3 +128,11 @@ func AddError(errs []ErrorEntry, at time.Time, text string) []ErrorEntry {
 	kept := errs[max(0, len(errs)-ErrorsMax+1):]
 	return append(append(make([]ErrorEntry, 0, len(kept)+1), kept...), ErrorEntry{Timestamp: at, Error: text})
 }
+
+// LastError returns the text of the latest of some errors, empty for none.
+func LastError(errs []ErrorEntry) string {
+	if len(errs) == 0 {
+		return ""
+	}
+	return errs[len(errs)-1].Error
+}

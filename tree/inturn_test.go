@@ -12,6 +12,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker/faulty"
+	"github.com/windlass-go/windlass/lease"
 )
 
 // early returns the runs that began before a job that they wait for.
@@ -104,7 +105,7 @@ func TestQueueInTurn_Z05_ARequestThatLooksFindsTheJobsBeforeIt(t *testing.T) {
 func TestQueueInTurn_M11_WhatWaitsForARefusedJobIsRefused(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		c.queue(Request{Name: "held", Type: "t"})
-		if _, err := c.client.DequeueDetached(t.Context(), "t", "me", time.Minute); err != nil {
+		if _, err := lease.New(c.client, nil).Dequeue(t.Context(), "t", "me", time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		queued, failed, err := c.QueueInTurn(t.Context(),

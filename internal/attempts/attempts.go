@@ -20,6 +20,9 @@ const (
 	revokeMax = 5 * time.Second
 )
 
+// ErrContended is the error of a change that others have forestalled Max times.
+var ErrContended = fmt.Errorf("gave up after %d conflicting changes by others", Max)
+
 // Commit commits a transaction that can take effect only once, and retries while its
 // outcome is unknown. maybe is true if an attempt before the last one may have been
 // applied.

@@ -117,6 +117,12 @@ func (m *Nodes) DeathsChanged() (changed bool) {
 // or keep it across updates.
 func (m *Nodes) Paused() map[string][]byte { return m.paused }
 
+// PauseOf returns the pause of a type, as stored, and whether there is one.
+func (m *Nodes) PauseOf(taskType string) (value []byte, paused bool) {
+	value, paused = m.paused[taskType]
+	return value, paused
+}
+
 // PausesChanged reports whether the pauses of types have changed since it was called
 // last.
 func (m *Nodes) PausesChanged() (changed bool) {

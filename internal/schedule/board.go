@@ -97,7 +97,7 @@ func (b *Board) Changed(id string, now time.Time) {
 	case t == nil || t.Owned():
 		if c := b.candidates.byID[id]; c != nil && t != nil {
 			// Only nodes are waited for: the name of a script that takes tasks with
-			// Client.DequeueDetached would be kept for ever.
+			// a lease would be kept for ever.
 			if b.fleet.Peer(t.Owner) != nil {
 				b.fleet.SeenToClaim(t.Owner, now)
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/lease"
 	"github.com/windlass-go/windlass/statemachine"
 	"github.com/windlass-go/windlass/tree"
 )
@@ -100,10 +101,10 @@ type Leased struct {
 	Data  json.RawMessage `json:"data"`
 }
 
-// LeasedOf is the view of a claim of Client.DequeueDetached.
-func LeasedOf(d windlass.Detached) Leased {
-	l := Leased{ID: d.ID, Type: d.Type, Owner: d.Owner, Token: d.Token, Until: d.Until, Data: d.Props}
-	if path, err := tree.ParsePath(d.ID); err == nil {
+// LeasedOf is the view of a lease.
+func LeasedOf(of lease.Lease) Leased {
+	l := Leased{ID: of.ID, Type: of.Type, Owner: of.Owner, Token: of.Token, Until: of.Until, Data: of.Props}
+	if path, err := tree.ParsePath(of.ID); err == nil {
 		l.Path, l.Name = path, path.Name()
 	}
 	return l

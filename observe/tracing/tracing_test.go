@@ -25,6 +25,7 @@ import (
 	"github.com/windlass-go/windlass/broker/memory"
 	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/clock"
+	"github.com/windlass-go/windlass/lease"
 	"github.com/windlass-go/windlass/observe/tracing"
 	"github.com/windlass-go/windlass/statemachine"
 	"github.com/windlass-go/windlass/tree"
@@ -360,9 +361,10 @@ func TestTrace_RunsThatFailPanicOrSleepAndWhatIsKilledWithoutOne(t *testing.T) {
 func TestTrace_OfAClaimThatNoNodeHolds(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.submit(windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "pulled"}})
-		d, err := f.client.DequeueDetached(f.Context(), "pulled", "script", 0)
+		leases := lease.New(f.client, f.tracer)
+		d, err := leases.Dequeue(f.Context(), "pulled", "script", 0)
 		must(t, err)
-		must(t, f.client.CompleteDetached(f.Context(), d.ID, d.Token, nil))
+		must(t, leases.Complete(f.Context(), d.ID, d.Token, nil))
 		submit := f.spans("submit")[0]
 		for _, name := range []string{"claim", "complete"} {
 			spans := f.spans(name)

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -78,9 +78,9 @@ its session can expire, and joins again when the broker is back.`,
 	exposed.register(flags)
 	flags.BoolVarP(&verbose, "verbose", "v", false, "log what happens to each task")
 	cmd.AddCommand(a.nodeListCommand(), a.nodeGetCommand(), a.nodeDeathsCommand(),
-		a.plainNodeCommand("freeze", windlass.CommandFreeze, "Make nodes claim nothing and keep what they run"),
-		a.plainNodeCommand("unfreeze", windlass.CommandUnfreeze, "Make nodes claim again after freeze"),
-		a.plainNodeCommand("balance", windlass.CommandBalance, "Make nodes rebalance at once, frozen or not"),
+		a.plainNodeCommand("freeze", operate.Freeze, "Make nodes claim nothing and keep what they run"),
+		a.plainNodeCommand("unfreeze", operate.Unfreeze, "Make nodes claim again after freeze"),
+		a.plainNodeCommand("balance", operate.Balance, "Make nodes rebalance at once, frozen or not"),
 		a.cordonCommand(), a.uncordonCommand(), a.drainCommand(), a.stopTaskCommand())
 	return cmd
 }

@@ -157,14 +157,14 @@ func (a *app) plainNodeCommand(use, command, short string) *cobra.Command {
 		Args:              minimumArgs("NODE"),
 		ValidArgsFunction: a.completeNodes,
 		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {
-			return a.sendAll(ctx, c, args, windlass.Command{Command: command})
+			return a.sendAll(ctx, c, args, operate.Command{Command: command})
 		}),
 	}
 }
 
-func (a *app) sendAll(ctx context.Context, c *windlass.Client, nodes []string, command windlass.Command) error {
+func (a *app) sendAll(ctx context.Context, c *windlass.Client, nodes []string, command operate.Command) error {
 	return a.eachName(nodes, func(node string) (string, error) {
-		return "sent " + command.Command + " to %s\n", c.Send(ctx, node, command)
+		return "sent " + command.Command + " to %s\n", operate.New(c).Send(ctx, node, command)
 	})
 }
 
@@ -235,7 +235,7 @@ if a node turns out to be dead.`,
 		Args:              minimumArgs("NODE"),
 		ValidArgsFunction: a.completeNodes,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			command := windlass.Command{Command: windlass.CommandDrain}
+			command := operate.Command{Command: operate.Drain}
 			switch {
 			case cmd.Flags().Changed("per-second") && within != 0:
 				return usagef("--per-second and --within exclude each other")
@@ -384,7 +384,7 @@ func (a *app) stopTaskCommand() *cobra.Command {
 		Args:  exactArgs("NODE", "TASK"),
 		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {
 			parameters, _ := json.Marshal(map[string]string{"task": args[1]}) // strings can always be encoded
-			return a.sendAll(ctx, c, args[:1], windlass.Command{Command: windlass.CommandStopTask, Parameters: parameters})
+			return a.sendAll(ctx, c, args[:1], operate.Command{Command: operate.StopTask, Parameters: parameters})
 		}),
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/lease"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/tree"
 )
@@ -79,7 +80,7 @@ to take. If a signal ends it, it ends by that signal: shells say 130 after an in
 			if len(f.command) > 0 {
 				return a.dequeueInto(cmd.Context(), f)
 			}
-			return a.withTree(cmd.Context(), func(_ *tree.Tree, c *windlass.Client) error { return a.dequeueDetached(cmd.Context(), c, f) })
+			return a.withTree(cmd.Context(), func(_ *tree.Tree, c *windlass.Client) error { return a.dequeueLease(cmd.Context(), c, f) })
 		},
 	}
 	flags := cmd.Flags()
@@ -129,23 +130,24 @@ func (a *app) checkDequeue(cmd *cobra.Command, f *dequeueFlags) error {
 	return nil
 }
 
-// lookAgain is how often waitDetached tries without a change.
+// lookAgain is how often waitLease tries without a change.
 const lookAgain = 2 * time.Second
 
-// dequeueDetached claims a job for a time. If its token cannot be printed, the job is
+// dequeueLease claims a job for a time. If its token cannot be printed, the job is
 // given back, since nobody could end it.
-func (a *app) dequeueDetached(ctx context.Context, c *windlass.Client, f dequeueFlags) error {
+func (a *app) dequeueLease(ctx context.Context, c *windlass.Client, f dequeueFlags) error {
 	outliveReaders()
-	d, err := c.DequeueDetached(ctx, f.jobType, f.nodeName, f.lease)
+	leases := lease.New(c, nil)
+	d, err := leases.Dequeue(ctx, f.jobType, f.nodeName, f.lease)
 	switch {
 	case !errors.Is(err, windlass.ErrEmpty):
 	case f.wait:
-		d, err = waitDetached(ctx, c, f)
+		d, err = waitLease(ctx, c, f)
 	default:
 		if err := a.awaitHolders(ctx, f.jobType); err != nil {
 			return err
 		}
-		d, err = c.DequeueDetached(ctx, f.jobType, f.nodeName, f.lease)
+		d, err = leases.Dequeue(ctx, f.jobType, f.nodeName, f.lease)
 	}
 	if err != nil {
 		return awaitable(err)
@@ -162,11 +164,11 @@ func (a *app) dequeueDetached(ctx context.Context, c *windlass.Client, f dequeue
 	settling, done := context.WithTimeout(context.WithoutCancel(ctx), settleMax)
 	defer done()
 	return errors.Join(fmt.Errorf("job %s is given back, as its token could not be printed: %w", view.Printable(d.ID), printed),
-		c.ReleaseDetached(settling, d.ID, d.Token))
+		leases.Release(settling, d.ID, d.Token))
 }
 
-// waitDetached tries after each change of a task of the type, and every lookAgain.
-func waitDetached(ctx context.Context, c *windlass.Client, f dequeueFlags) (d windlass.Detached, err error) {
+// waitLease tries after each change of a task of the type, and every lookAgain.
+func waitLease(ctx context.Context, c *windlass.Client, f dequeueFlags) (d lease.Lease, err error) {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watched, cancel := context.WithCancel(ctx)
@@ -187,7 +189,7 @@ func waitDetached(ctx context.Context, c *windlass.Client, f dequeueFlags) (d wi
 		case <-changed:
 		case <-time.After(lookAgain):
 		}
-		if d, err = c.DequeueDetached(ctx, f.jobType, f.nodeName, f.lease); !errors.Is(err, windlass.ErrEmpty) {
+		if d, err = lease.New(c, nil).Dequeue(ctx, f.jobType, f.nodeName, f.lease); !errors.Is(err, windlass.ErrEmpty) {
 			return d, err
 		}
 	}
@@ -198,7 +200,7 @@ func awaitable(err error) error {
 }
 
 // endCommand is a command that ends a claim of "tree dequeue --lease".
-func (a *app) endCommand(cmd *cobra.Command, said string, end func(ctx context.Context, c *windlass.Client, id string, token int64) error) *cobra.Command {
+func (a *app) endCommand(cmd *cobra.Command, said string, end func(ctx context.Context, l *lease.Leases, id string, token int64) error) *cobra.Command {
 	var token int64
 	cmd.Long += `
 
@@ -214,7 +216,7 @@ ended, this is refused with exit code 4: the job has ended, or another holds it.
 			return err
 		}
 		return a.withClient(cmd.Context(), func(c *windlass.Client) error {
-			if err := end(cmd.Context(), c, id, token); err != nil {
+			if err := end(cmd.Context(), lease.New(c, nil), id, token); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.err, "%s %s\n", said, view.Printable(args[0]))
@@ -231,8 +233,8 @@ func (a *app) treeCompleteCommand() *cobra.Command {
 		Use: "complete PATH --token N", Short: "Complete a job that was dequeued",
 		Long:    `Complete a job that was dequeued, with its result.`,
 		Example: `  windlass tree complete requestFile_alpha --token 42 --result '{"pages":7}'`,
-	}, "completed", func(ctx context.Context, c *windlass.Client, id string, token int64) error {
-		return c.CompleteDetached(ctx, id, token, json.RawMessage(result))
+	}, "completed", func(ctx context.Context, l *lease.Leases, id string, token int64) error {
+		return l.Complete(ctx, id, token, json.RawMessage(result))
 	})
 	cmd.Flags().StringVar(&result, "result", "", "what is kept as the result, as JSON")
 	return cmd
@@ -246,7 +248,7 @@ func (a *app) treeFailCommand() *cobra.Command {
 		Long: `Report that a dequeued job has failed. It runs again later or fails for good, as
 --retry-… of "tree queue" says; with --permanent it fails for good at once.`,
 		Example: `  windlass tree fail requestFile_alpha --token 42 --error 'no such file' --permanent`,
-	}, "failed", func(ctx context.Context, c *windlass.Client, id string, token int64) error {
+	}, "failed", func(ctx context.Context, l *lease.Leases, id string, token int64) error {
 		if text == "" {
 			return usagef("--error: must say what went wrong")
 		}
@@ -254,7 +256,7 @@ func (a *app) treeFailCommand() *cobra.Command {
 		if permanent {
 			failure = windlass.Permanent(failure)
 		}
-		return c.FailDetached(ctx, id, token, failure)
+		return l.Fail(ctx, id, token, failure)
 	})
 	cmd.Flags().StringVar(&text, "error", "", "what went wrong")
 	cmd.Flags().BoolVar(&permanent, "permanent", false, "fail it for good, without another run")
@@ -266,7 +268,7 @@ func (a *app) treeReleaseCommand() *cobra.Command {
 		Use: "release PATH --token N", Short: "Give a job back that was dequeued",
 		Long:    `Give a job back that was dequeued; others may take it at once.`,
 		Example: `  windlass tree release requestFile_alpha --token 42`,
-	}, "released", func(ctx context.Context, c *windlass.Client, id string, token int64) error {
-		return c.ReleaseDetached(ctx, id, token)
+	}, "released", func(ctx context.Context, l *lease.Leases, id string, token int64) error {
+		return l.Release(ctx, id, token)
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/nodecommand"
 	"github.com/windlass-go/windlass/internal/returns"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
@@ -167,10 +168,7 @@ func (s *snapshot) take(p keys.Parsed, kv broker.KV) (err error) {
 		}
 		s.deaths = append(s.deaths, d)
 	case keys.NodeCommand:
-		// Nodes accept JSON, or the plain text of the oldest layout.
-		if text := bytes.TrimSpace(kv.Value); bytes.HasPrefix(text, []byte("{")) {
-			err = json.Unmarshal(text, &windlass.Command{})
-		}
+		_, err = nodecommand.Parse(kv.Value)
 	case keys.Task:
 		var spec windlass.Spec
 		if len(bytes.TrimSpace(kv.Value)) > 0 {

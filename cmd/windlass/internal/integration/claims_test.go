@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/lease"
 )
 
 func TestClaim_M02_AllThreeFormsOfATaskArePickedUp(t *testing.T) {
@@ -325,7 +326,7 @@ func TestTask_M06_WhatANewerVersionWroteIsKept(t *testing.T) {
 		write("tasks/waits", `{"needs":["fails"]}`) // for which a mark of the failure stays
 		c.join("n", handlers(map[string]run{"sleeps": done, "fails": failing}))
 		d := c.detach("detached", "detached")
-		c.must(c.client.CompleteDetached(t.Context(), d.ID, d.Token, nil))
+		c.must(lease.New(c.client, nil).Complete(t.Context(), d.ID, d.Token, nil))
 		for i, ended := range []string{"completed", "failed", "completed"} {
 			id := ids[i]
 			c.WaitUntil(time.Minute, id+" has "+ended, func() bool {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/lease"
 )
 
 // Regression: a task whose deleted predecessor still runs was shown as running.
@@ -250,7 +251,7 @@ func TestClient_Z09_AJobThatSleepsAndThatNobodyHoldsIsPending(t *testing.T) {
 		ctx := t.Context()
 		c.job("a_t")
 		d := c.detach("t", "a_t")
-		c.must(c.client.FailDetached(ctx, "a_t", d.Token, errors.New("first")))
+		c.must(lease.New(c.client, nil).Fail(ctx, "a_t", d.Token, errors.New("first")))
 		jobs := c.jobs(c.store)
 		pending, err := jobs.Pending(ctx)
 		if err != nil || len(pending) != 1 {

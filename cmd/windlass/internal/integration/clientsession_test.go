@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/lease"
 	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -20,7 +21,7 @@ func TestClient_O07_ASessionWhoseAnswerIsLostFailsNoCall(t *testing.T) {
 			return err
 		},
 		"dequeue": func(ctx context.Context, c *windlass.Client) error {
-			_, err := c.DequeueDetached(ctx, "t", "script", 0)
+			_, err := lease.New(c, nil).Dequeue(ctx, "t", "script", 0)
 			return err
 		},
 		"kill what nobody holds": func(ctx context.Context, c *windlass.Client) error {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/lease"
 )
 
 // copied is a copy of the tasks of a cluster, with a client that lists from it.
@@ -155,14 +156,14 @@ func (c *cluster) change(client *windlass.Client, random *rand.Rand, id string) 
 	case 2:
 		return fmt.Sprintf("deleting %s: %v", id, client.Delete(ctx, id))
 	case 3, 4:
-		d, err := client.DequeueDetached(ctx, "x", "script", time.Minute)
+		d, err := lease.New(client, nil).Dequeue(ctx, "x", "script", time.Minute)
 		if err != nil {
 			return fmt.Sprintf("a script that gets nothing: %v", err)
 		}
 		if random.IntN(2) == 0 {
-			return fmt.Sprintf("a script that completes %s: %v", d.ID, client.CompleteDetached(ctx, d.ID, d.Token, nil))
+			return fmt.Sprintf("a script that completes %s: %v", d.ID, lease.New(client, nil).Complete(ctx, d.ID, d.Token, nil))
 		}
-		return fmt.Sprintf("a script that fails %s: %v", d.ID, client.FailDetached(ctx, d.ID, d.Token, windlass.Permanent(errors.New("no"))))
+		return fmt.Sprintf("a script that fails %s: %v", d.ID, lease.New(client, nil).Fail(ctx, d.ID, d.Token, windlass.Permanent(errors.New("no"))))
 	default:
 		p, err := client.Prune(ctx, windlass.Retention{Count: 2, Unblock: true}, windlass.Filter{}, false)
 		return fmt.Sprintf("forgetting %q: %v", p.IDs, err)

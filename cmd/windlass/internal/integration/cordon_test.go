@@ -86,7 +86,7 @@ func TestCordon_O01_ADrainCordonsToo(t *testing.T) {
 		b := c.join("b")
 		c.submit(6, windlass.Spec{})
 		c.WaitUntil(time.Minute, "b has its share", func() bool { return c.runningOn("b") == 3 })
-		c.send("b", windlass.CommandDrain, "")
+		c.send("b", operate.Drain, "")
 		c.WaitUntil(time.Minute, "it has given everything away", func() bool { return c.runningOn("a") == 6 })
 		_ = b.Stop()
 		b.Restart()
@@ -94,8 +94,8 @@ func TestCordon_O01_ADrainCordonsToo(t *testing.T) {
 		if n := c.runningOn("b"); n != 0 {
 			t.Errorf("it runs %d tasks after a restart", n)
 		}
-		c.send("b", windlass.CommandUnfreeze, "") // is about another thing
-		c.send("b", windlass.CommandDrain, "")    // when it is cordoned already
+		c.send("b", operate.Unfreeze, "") // is about another thing
+		c.send("b", operate.Drain, "")    // when it is cordoned already
 		c.Advance(time.Minute)
 		if n := c.runningOn("b"); n != 0 {
 			t.Errorf("it runs %d tasks", n)

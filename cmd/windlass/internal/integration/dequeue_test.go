@@ -11,6 +11,8 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/lease"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
@@ -46,7 +48,7 @@ func TestDequeue_AJobThatIsDequeuedAfterItSleptIsWorkedOn(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.job("a_t", func(s *windlass.Submission) { s.Spec.Retry = &windlass.Retry{Min: windlass.Duration(10 * time.Second)} })
 		d := c.detach("t", "a_t")
-		c.must(c.client.FailDetached(t.Context(), "a_t", d.Token, errors.New("first")))
+		c.must(lease.New(c.client, nil).Fail(t.Context(), "a_t", d.Token, errors.New("first")))
 		c.Advance(30 * time.Second)
 		c.detach("t", "a_t")
 		c.wantStatus("a_t", windlass.StatusRunning)
@@ -288,7 +290,7 @@ func TestDequeue_TryDequeueReturnsOnAFrozenNode(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		n := c.join("n", pulling("t"))
 		c.Advance(time.Second)
-		c.send("n", windlass.CommandFreeze, "")
+		c.send("n", operate.Freeze, "")
 		c.Advance(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()

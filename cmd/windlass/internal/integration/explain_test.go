@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/inspect"
+	"github.com/windlass-go/windlass/lease"
 	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/placement"
 )
@@ -121,7 +122,7 @@ func TestExplain_SaysWhatNodesAndScriptsDo(t *testing.T) {
 				if row.stored[row.id] == "" {
 					taskType = ""
 				}
-				d, err := f.Client().DequeueDetached(t.Context(), taskType, "script", 0)
+				d, err := lease.New(f.Client(), nil).Dequeue(t.Context(), taskType, "script", 0)
 				if row.want == runs && (err != nil || d.ID != row.id) || row.want != runs && !errors.Is(err, windlass.ErrEmpty) {
 					t.Errorf("a script gets %+v, %v", d, err)
 				}
@@ -259,7 +260,7 @@ func TestPlan_OnlyWhatLosesItsNodeWaits(t *testing.T) {
 			_, err := operate.New(f.client).Cordon(t.Context(), name, "")
 			f.must(err)
 		}
-		f.must(f.client.Send(t.Context(), "n03", windlass.Command{Command: windlass.CommandFreeze}))
+		f.must(operate.New(f.client).Send(t.Context(), "n03", operate.Command{Command: operate.Freeze}))
 		f.Advance(time.Minute)
 		report, err := inspect.New(f.client).Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) {
 			return slices.DeleteFunc(nodes, func(n windlass.NodeInfo) bool { return n.Name == "n00" }), nil

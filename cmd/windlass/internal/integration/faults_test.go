@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/simulation"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/statemachine"
 	"github.com/windlass-go/windlass/windlasstest"
 )
@@ -227,7 +228,7 @@ func TestCommand_M33_AModeThatCannotBePublishedIsNotTriedInALoop(t *testing.T) {
 		n := w.joinFaulty("n", "")
 		w.Advance(time.Second)
 		n.Use("refuse on commit")
-		w.send("n", windlass.CommandFreeze, "")
+		w.send("n", operate.Freeze, "")
 		w.Advance(10 * time.Second)
 		n.Use("")
 		w.WaitUntil(10*time.Second, "the mode is there for all to see", func() bool { return w.shownFrozen("n") })
@@ -240,9 +241,9 @@ func TestCommand_M33_AnOlderModeThatIsAppliedLateDoesNotHideTheNewer(t *testing.
 			n := w.joinFaulty("n", "")
 			w.Advance(time.Second)
 			n.Use(plan)
-			w.send("n", windlass.CommandFreeze, "")
+			w.send("n", operate.Freeze, "")
 			w.Advance(100 * time.Millisecond)
-			w.send("n", windlass.CommandUnfreeze, "")
+			w.send("n", operate.Unfreeze, "")
 			w.Advance(20 * time.Second)
 			if w.shownFrozen("n") || n.Frozen() {
 				t.Errorf("%s: shown as frozen: %t, frozen: %t", plan, w.shownFrozen("n"), n.Frozen())
@@ -278,7 +279,7 @@ func TestClaim_M12_AReleaseThatIsRefusedForNowIsTriedAgain(t *testing.T) {
 		}))
 		ids := w.submit(1, windlass.Spec{})
 		w.WaitUntil(time.Minute, "it runs", w.allRunning(1))
-		w.send("n", windlass.CommandStopTask, `{"task":"task-000"}`)
+		w.send("n", operate.StopTask, `{"task":"task-000"}`)
 		w.WaitUntil(20*time.Second, "it was released and runs again", func() bool { return w.startsOf(ids[0]) == 2 })
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/lease"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -210,10 +211,10 @@ func TestHandler_ALargeResultFitsBesideLargePropertiesOrIsRefused(t *testing.T) 
 		c.Submit(windlass.Submission{ID: "u", Props: props, Spec: windlass.Spec{Type: "u"}})
 		d := c.detach("u", "u")
 		large := json.RawMessage(`"` + strings.Repeat("r", windlass.ResultBytesMax-2) + `"`)
-		if err := c.client.CompleteDetached(t.Context(), "u", d.Token, large); !errors.As(err, &refused) {
+		if err := lease.New(c.client, nil).Complete(t.Context(), "u", d.Token, large); !errors.As(err, &refused) {
 			t.Errorf("detached: %v", err)
 		}
-		c.must(c.client.CompleteDetached(t.Context(), "u", d.Token, json.RawMessage(`1`)))
+		c.must(lease.New(c.client, nil).Complete(t.Context(), "u", d.Token, json.RawMessage(`1`)))
 	})
 }
 

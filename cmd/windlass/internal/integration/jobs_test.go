@@ -15,6 +15,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/inspect"
+	"github.com/windlass-go/windlass/lease"
 	"github.com/windlass-go/windlass/statemachine"
 	"github.com/windlass-go/windlass/tree"
 )
@@ -52,7 +53,7 @@ func TestJobs_AJobIsQueuedBelowOneOfTheSameCallThatWasAPlainTask(t *testing.T) {
 		ctx := t.Context()
 		c.Submit(windlass.Submission{ID: "a_t", Spec: windlass.Spec{Type: "t"}})
 		d := c.detach("t", "a_t")
-		c.must(c.client.CompleteDetached(ctx, "a_t", d.Token, nil))
+		c.must(lease.New(c.client, nil).Complete(ctx, "a_t", d.Token, nil))
 		queued, err := c.jobs(c.store).Queue(ctx, tree.Request{Name: "a", Type: "t"}, tree.Request{Name: "b", Type: "t", Parent: "a_t"})
 		if err != nil || len(queued) != 2 {
 			t.Errorf("%v, %v", queued, err)

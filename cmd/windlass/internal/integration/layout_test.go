@@ -144,7 +144,7 @@ func TestLayout_NothingIsWrittenIntoOneFromTheFuture(t *testing.T) {
 		for what, err := range map[string]error{
 			"submit": c.client.Submit(t.Context(), windlass.Submission{ID: "x"}),
 			"delete": c.client.Delete(t.Context(), "x"),
-			"send":   c.client.Send(t.Context(), "n", windlass.Command{Command: windlass.CommandFreeze}),
+			"send":   operate.New(c.client).Send(t.Context(), "n", operate.Command{Command: operate.Freeze}),
 		} {
 			if !errors.Is(err, windlass.ErrLayout) {
 				t.Errorf("%s: %v", what, err)

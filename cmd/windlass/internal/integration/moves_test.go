@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
@@ -124,7 +125,7 @@ func TestPlacement_M21_ATaskThatIsDeletedWhileItMovesLeavesNothingBehind(t *test
 		f.stopTakes = 5 * time.Second
 		f.nodes(2)
 		id := f.submitted("t", windlass.Spec{})[0]
-		f.send(f.Holder(id).Name(), windlass.CommandStopTask, fmt.Sprintf(`{"task":%q}`, id))
+		f.send(f.Holder(id).Name(), operate.StopTask, fmt.Sprintf(`{"task":%q}`, id))
 		f.Advance(time.Second)
 		f.remove(id)
 		f.Advance(time.Minute)
@@ -252,7 +253,7 @@ func TestPlacement_M34_AStopTaskThatIsRepeatedCountsOnce(t *testing.T) {
 		before := f.load()
 		stop := fmt.Sprintf(`{"task":%q}`, f.anyOn("n00"))
 		for range 6 {
-			f.send("n00", windlass.CommandStopTask, stop)
+			f.send("n00", operate.StopTask, stop)
 		}
 		f.Advance(time.Second)
 		f.settle(10)
@@ -270,7 +271,7 @@ func TestPlacement_M34_ADrainedNodeGivesItsTasksToTheOthersEvenly(t *testing.T) 
 		f.submit("t", 30, windlass.Spec{})
 		f.settle(30)
 		before := f.starts()
-		f.send("n00", windlass.CommandDrain, `{"per_second":10}`)
+		f.send("n00", operate.Drain, `{"per_second":10}`)
 		f.Advance(5 * time.Second)
 		f.settle(30)
 		f.even("n01", "n02")

@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/faulty"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -23,7 +24,7 @@ func TestCommand_M34_ADrainThatIsEndedLeavesNothingDue(t *testing.T) {
 		n := w.joinFaulty("n", "", w.slowToStop(3*time.Second))
 		w.submit(3, windlass.Spec{})
 		w.WaitUntil(time.Minute, "all run", w.allRunning(3))
-		w.send("n", windlass.CommandDrain, "")
+		w.send("n", operate.Drain, "")
 		w.Advance(time.Second)
 		w.uncordon("n")
 		w.Advance(2 * time.Minute) // which would not pass
@@ -36,7 +37,7 @@ func TestCommand_M34_ADrainThatIsEndedLeavesNothingDue(t *testing.T) {
 
 func (c *cluster) send(node, command, parameters string) {
 	c.t.Helper()
-	err := c.client.Send(c.t.Context(), node, windlass.Command{Command: command, Parameters: json.RawMessage(parameters)})
+	err := operate.New(c.client).Send(c.t.Context(), node, operate.Command{Command: command, Parameters: json.RawMessage(parameters)})
 	c.must(err)
 }
 
@@ -65,7 +66,7 @@ func TestCommand_M23_CommandsRunInOrderAndAreDeletedAndNeedTheirNode(t *testing.
 			return err == nil && len(kvs) == 0
 		})
 		n.Stop()
-		err := c.client.Send(t.Context(), "n", windlass.Command{Command: "freeze"})
+		err := operate.New(c.client).Send(t.Context(), "n", operate.Command{Command: "freeze"})
 		if !errors.Is(err, windlass.ErrNotFound) {
 			t.Errorf("a command to a node that is gone: %v", err)
 		}
@@ -74,12 +75,12 @@ func TestCommand_M23_CommandsRunInOrderAndAreDeletedAndNeedTheirNode(t *testing.
 
 func TestCommand_BadOnesAreRefusedBeforeTheyAreSent(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		for _, bad := range []windlass.Command{
+		for _, bad := range []operate.Command{
 			{Command: "dance"}, {Command: ""}, {Command: "stop_task"}, {Command: "freeze", Parameters: json.RawMessage(`{"x":1}`)},
 			{Command: "drain", Parameters: json.RawMessage(`{"per_second":0}`)}, {Command: "drain", Parameters: json.RawMessage(`{`)},
 		} {
 			var input *windlass.BadInputError
-			if err := c.client.Send(t.Context(), "n", bad); !errors.As(err, &input) {
+			if err := operate.New(c.client).Send(t.Context(), "n", bad); !errors.As(err, &input) {
 				t.Errorf("%+v: %v", bad, err)
 			}
 		}
@@ -192,7 +193,7 @@ func TestCommand_M23_ACommandThatIsSentAgainAfterALostReplyRunsOnce(t *testing.T
 		shaky := faulty.Wrap(c.server.Broker(), faulty.MustParse("lose-reply 1s on commit call 2"))
 		defer shaky.Close()
 		client := c.clientOn(shaky)
-		if err := client.Send(t.Context(), "n", windlass.Command{Command: windlass.CommandBalance}); err != nil {
+		if err := operate.New(client).Send(t.Context(), "n", operate.Command{Command: operate.Balance}); err != nil {
 			t.Error(err)
 		}
 		c.Advance(10 * time.Second)
@@ -295,7 +296,7 @@ func TestNode_M04_SaysWhatItIsOnceItMay(t *testing.T) {
 		c.joinForbidding(refuse)
 		c.awaitNodes(1)
 		refuse.registers.Store(true)
-		c.must(c.client.Send(t.Context(), "n", windlass.Command{Command: windlass.CommandFreeze}))
+		c.must(operate.New(c.client).Send(t.Context(), "n", operate.Command{Command: operate.Freeze}))
 		c.Advance(10 * time.Second)
 		if c.nodes()[0].Frozen {
 			t.Fatal("what may not be written is written")

@@ -505,7 +505,7 @@ func TestPoison_O02_AProcessThatFollowsADeadOneClaimsNothingBeforeThatIsRecorded
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.joinFaulty("b", `delay-request 700ms on commit below "/test/nodes/a/deaths"`)
 		c.Advance(time.Second)
-		c.send("b", windlass.CommandFreeze, "") // it takes nothing, and records
+		c.send("b", operate.Freeze, "") // it takes nothing, and records
 		c.Advance(time.Second)
 		a := c.join("a")
 		c.submit(4, windlass.Spec{})

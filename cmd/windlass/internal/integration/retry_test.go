@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/inspect"
+	"github.com/windlass-go/windlass/lease"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -211,7 +212,7 @@ func TestRetry_O04_JobsAndWhatCallersTookAndFailed(t *testing.T) {
 		data := func(s *windlass.Submission) { s.Props, s.Spec.Weight = json.RawMessage(`{"url":"x"}`), 3 }
 		c.job("a_t", data)
 		d := c.detach("t", "a_t")
-		if err := c.client.FailDetached(ctx, "a_t", d.Token, windlass.Permanent(errors.New("no"))); err != nil {
+		if err := lease.New(c.client, nil).Fail(ctx, "a_t", d.Token, windlass.Permanent(errors.New("no"))); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.client.Rerun(ctx, windlass.Rerun{}, "a_t")[0]; err != nil {
@@ -223,7 +224,7 @@ func TestRetry_O04_JobsAndWhatCallersTookAndFailed(t *testing.T) {
 		}
 		c.Submit(windlass.Submission{ID: "b", Spec: windlass.Spec{Type: "u"}, Props: json.RawMessage(`7`)})
 		d = c.detach("u", "b")
-		if err := c.client.FailDetached(ctx, "b", d.Token, windlass.Permanent(errors.New("no"))); err != nil {
+		if err := lease.New(c.client, nil).Fail(ctx, "b", d.Token, windlass.Permanent(errors.New("no"))); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.client.Rerun(ctx, windlass.Rerun{}, "b")[0]; err != nil {
@@ -288,7 +289,7 @@ func TestRetry_O04_WithAChangeKeepsTheRest(t *testing.T) {
 			t.Helper()
 			d := c.detach(taskType, id)
 			c.commit(broker.Put("/test/progress/"+id, []byte(`42`)))
-			c.must(c.client.FailDetached(ann, id, d.Token, windlass.Permanent(errors.New("no"))))
+			c.must(lease.New(c.client, nil).Fail(ann, id, d.Token, windlass.Permanent(errors.New("no"))))
 			c.Advance(time.Second)
 		}
 		to := func(n int) func(*windlass.Submission) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
@@ -154,7 +155,7 @@ func TestPlacement_WhatANodeReleasesThatMeansToReturnWhenItGoesIsTakenAtOnce(t *
 		f.nodes(2, returning(time.Minute))
 		id := f.submitted("t", windlass.Spec{})[0]
 		holder := f.Holder(id)
-		f.send(holder.Name(), windlass.CommandStopTask, `{"task":"`+id+`"}`)
+		f.send(holder.Name(), operate.StopTask, `{"task":"`+id+`"}`)
 		f.WaitUntil(30*time.Second, "the other node takes it", func() bool {
 			now := f.holders()[id]
 			return now != "" && now != holder.Name()

@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/events"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/windlasstest"
 )
@@ -315,7 +316,7 @@ func TestNode_M16_CloseIsBoundedWhenOnlyRenewalsAreAnswered(t *testing.T) {
 		w.submit(3, windlass.Spec{})
 		w.WaitUntil(time.Minute, "all run", w.allRunning(3))
 		n.Use("stall on commit,list,batch,revoke")
-		w.send("n", windlass.CommandFreeze, "")
+		w.send("n", operate.Freeze, "")
 		w.Advance(time.Minute)
 		start := time.Now()
 		w.must(n.Stop())

@@ -14,6 +14,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/lease"
 )
 
 func TestSubmit_M20_AnIDThatIsLiveOrHasEndedIsRefused(t *testing.T) {
@@ -335,7 +336,7 @@ func TestSubmit_HTMLWithinTheLimitsIsStoredAsAResult(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.job("a_t")
 		d := c.detach("t", "a_t")
-		if err := c.client.CompleteDetached(t.Context(), "a_t", d.Token, json.RawMessage(`"`+strings.Repeat("<", 100<<10)+`"`)); err != nil {
+		if err := lease.New(c.client, nil).Complete(t.Context(), "a_t", d.Token, json.RawMessage(`"`+strings.Repeat("<", 100<<10)+`"`)); err != nil {
 			t.Errorf("complete: %.200v", err)
 		}
 	})

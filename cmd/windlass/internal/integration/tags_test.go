@@ -12,6 +12,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/inspect"
+	"github.com/windlass-go/windlass/lease"
 )
 
 // tagged returns the spec of a type with tags, given as pairs.
@@ -65,7 +66,7 @@ func TestTags_M22_SelectLiveTasksAndEndedOnes(t *testing.T) {
 		})
 		c.job("b_pulled", func(s *windlass.Submission) { s.Spec.Tags = tagged("", "tenant", "t3").Tags })
 		d := c.detach("pulled", "b_pulled")
-		c.must(c.client.CompleteDetached(t.Context(), "b_pulled", d.Token, nil))
+		c.must(lease.New(c.client, nil).Complete(t.Context(), "b_pulled", d.Token, nil))
 		c.Advance(10 * time.Second)
 		c.wantFound("a_ends:completed completed:completed failed:failed running:running", "tenant", "t1")
 		c.wantFound("failed:failed running:running", "tenant", "t1", "team", "b")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -339,7 +340,7 @@ func TestTaskCommand_ADrainEndsAlthoughKillsAreReplacedOnTheirWay(t *testing.T) 
 		c.WaitUntil(5*time.Second, "runs", c.allRunning(120))
 		c.Advance(time.Second)
 		n.Use(`delay-request 1500ms on commit`)
-		c.send("n", windlass.CommandDrain, `{"per_second":100000}`)
+		c.send("n", operate.Drain, `{"per_second":100000}`)
 		c.Advance(3200 * time.Millisecond) // it has said that it drains, and 50 at a time are told to go
 		for _, id := range ids {
 			c.leaveCommand(id, statemachine.Kill)
@@ -404,7 +405,7 @@ func TestTaskCommand_ACommandToATaskThatWasToLeaveIsCarriedOutWhenItStays(t *tes
 		c.sendTasks(ids, statemachine.Pause)
 		c.WaitUntil(5*time.Second, "all are paused", func() bool { return c.count(windlass.StatusPaused) == len(ids) })
 		c.Advance(5 * time.Second)
-		c.send("n", windlass.CommandDrain, `{"per_second":10000}`)
+		c.send("n", operate.Drain, `{"per_second":10000}`)
 		c.Advance(200 * time.Millisecond)
 		c.sendTasks(ids, statemachine.Run)
 		c.Advance(100 * time.Millisecond)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/lease"
 	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -150,7 +151,7 @@ func TestTypePause_O09_WhileAHandlerIsOnItsWayOut(t *testing.T) {
 		}
 		c.pauseType("import")
 		c.Advance(time.Second)
-		c.send("a", windlass.CommandDrain, `{}`)
+		c.send("a", operate.Drain, `{}`)
 		c.Advance(10 * time.Second)
 		c.join("b", slow)
 		c.WaitUntil(time.Minute, "b has them", func() bool { return c.task(ids[0]).Node == "b" && c.task(ids[1]).Node == "b" })
@@ -181,12 +182,12 @@ func TestTypePause_O09_WhatCallersTake(t *testing.T) {
 			t.Errorf("the caller is told %v", cause)
 		}
 		c.must(held.Complete(ctx))
-		c.must(c.client.FailDetached(ctx, "import-b", detached.Token, errors.New("no")))
+		c.must(lease.New(c.client, nil).Fail(ctx, "import-b", detached.Token, errors.New("no")))
 		c.Advance(time.Minute)
 		if _, err := n.TryDequeue(ctx, "import"); !errors.Is(err, windlass.ErrEmpty) {
 			t.Error(err)
 		}
-		if _, err := c.client.DequeueDetached(ctx, "import", "someone", 0); !errors.Is(err, windlass.ErrEmpty) || !strings.Contains(err.Error(), `type "import" is paused`) {
+		if _, err := lease.New(c.client, nil).Dequeue(ctx, "import", "someone", 0); !errors.Is(err, windlass.ErrEmpty) || !strings.Contains(err.Error(), `type "import" is paused`) {
 			t.Error(err)
 		}
 		c.wantStatus("import-c", windlass.StatusPending)

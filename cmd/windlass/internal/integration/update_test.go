@@ -306,7 +306,7 @@ func TestUpdate_O05_ManyAtOnceAllCount(t *testing.T) {
 					})
 					if err == nil {
 						done++
-					} else if !strings.Contains(err.Error(), "changes too often") {
+					} else if !strings.Contains(err.Error(), "conflicting changes") {
 						t.Error(err)
 						return
 					}

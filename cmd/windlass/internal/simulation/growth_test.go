@@ -13,6 +13,8 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/lease"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/statemachine"
 	"github.com/windlass-go/windlass/tree"
 	"github.com/windlass-go/windlass/windlasstest"
@@ -153,13 +155,13 @@ func (f *busyFleet) detached(n int) {
 	ctx := f.t.Context()
 	for range 2 {
 		f.cluster.Submit(windlass.Submission{ID: fmt.Sprint("script-", n), Spec: windlass.Spec{Type: "script"}, Rerun: true})
-		d, err := f.client.DequeueDetached(ctx, "script", "shell", 0)
+		d, err := lease.New(f.client, nil).Dequeue(ctx, "script", "shell", 0)
 		f.must(err)
-		f.must(f.client.CompleteDetached(ctx, d.ID, d.Token, json.RawMessage(`"done"`)))
+		f.must(lease.New(f.client, nil).Complete(ctx, d.ID, d.Token, json.RawMessage(`"done"`)))
 	}
 	// The lease of this one ends before its task does.
 	f.cluster.Submit(windlass.Submission{ID: fmt.Sprint("forgotten-", n), Spec: windlass.Spec{Type: "script"}})
-	_, err := f.client.DequeueDetached(ctx, "script", "shell", 0)
+	_, err := lease.New(f.client, nil).Dequeue(ctx, "script", "shell", 0)
 	f.must(err)
 	f.cluster.Advance(time.Minute)
 	f.must(f.client.Delete(ctx, fmt.Sprint("forgotten-", n)))
@@ -187,8 +189,8 @@ func (f *busyFleet) nodes(n int) {
 		f.must(e.Start())
 	}
 	f.cluster.Settle(time.Minute)
-	for _, command := range []string{windlass.CommandFreeze, windlass.CommandUnfreeze, windlass.CommandBalance} {
-		f.must(f.client.Send(ctx, guest.Name(), windlass.Command{Command: command}))
+	for _, command := range []string{operate.Freeze, operate.Unfreeze, operate.Balance} {
+		f.must(operate.New(f.client).Send(ctx, guest.Name(), operate.Command{Command: command}))
 	}
 	f.cluster.Advance(time.Second)
 	doomed.Kill()

@@ -23,7 +23,7 @@ type members struct {
 	mu sync.Mutex
 	// leases has all leases, and frozen those that the frozen member knows, nil while
 	// none is frozen.
-	leases, frozen map[int64]lease
+	leases, frozen map[int64]etcdLease
 	// thawed is true once the frozen member has resumed.
 	thawed bool
 	// lines are the connections.
@@ -41,8 +41,8 @@ const grantLostEach = 6
 
 var errLost = status.Error(codes.Unavailable, "error reading from server: EOF")
 
-// lease is a lease as the leading member knows it.
-type lease struct {
+// etcdLease is a lease as the leading member knows it.
+type etcdLease struct {
 	ttl     int64 // in seconds
 	expires time.Time
 }
@@ -114,7 +114,7 @@ func (m *members) follow() {
 func (m *members) renewed(id, ttl int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.leases[id] = lease{ttl, time.Now().Add(time.Duration(ttl) * time.Second)}
+	m.leases[id] = etcdLease{ttl, time.Now().Add(time.Duration(ttl) * time.Second)}
 }
 
 // reaches reports whether a connection reaches the leading member.

@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass/election"
 	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/clock"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/windlasstest"
 )
@@ -245,7 +246,7 @@ func (p *process) events() events.Node {
 		Adopted: func(string, int64) { w.count("claim adopted") },
 		Commanded: func(command string, err error) {
 			<-p.started
-			if command == windlass.CommandStopTask && err != nil {
+			if command == operate.StopTask && err != nil {
 				w.commands.executed(p.Name(), fmt.Sprint(err))
 			}
 		},

@@ -11,6 +11,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/history"
+	"github.com/windlass-go/windlass/lease"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/windlasstest"
 )
@@ -30,11 +31,11 @@ const scriptTries = 10
 
 func (w *world) script(owner string, random *rand.Rand) {
 	jobType := jobTypes[random.IntN(len(jobTypes))]
-	lease := session.TTLMin + time.Duration(random.Int64N(int64(w.profile.ttl-session.TTLMin)+1))
+	ttl := session.TTLMin + time.Duration(random.Int64N(int64(w.profile.ttl-session.TTLMin)+1))
 	for range scriptTries {
-		var d windlass.Detached
+		var d lease.Lease
 		err := w.attempt(func(ctx context.Context) (err error) {
-			d, err = w.detached.DequeueDetached(ctx, jobType, owner, lease)
+			d, err = w.leases.Dequeue(ctx, jobType, owner, ttl)
 			return err
 		})
 		var wrong *windlass.BadInputError
@@ -51,7 +52,7 @@ func (w *world) script(owner string, random *rand.Rand) {
 }
 
 // scriptWorks runs a job in a script.
-func (w *world) scriptWorks(d windlass.Detached, random *rand.Rand) {
+func (w *world) scriptWorks(d lease.Lease, random *rand.Rand) {
 	j := w.jobs
 	r := w.newRun(windlasstest.Run{Task: d.ID, Node: d.Owner, Token: d.Token}, d.Props)
 	r.pulled = true
@@ -76,13 +77,13 @@ func (w *world) scriptWorks(d windlass.Detached, random *rand.Rand) {
 	err := w.attempt(func(ctx context.Context) error {
 		switch v {
 		case completes:
-			return w.detached.CompleteDetached(ctx, d.ID, d.Token, nil)
+			return w.leases.Complete(ctx, d.ID, d.Token, nil)
 		case failsForGood:
-			return w.detached.FailDetached(ctx, d.ID, d.Token, windlass.Permanent(errFlaky))
+			return w.leases.Fail(ctx, d.ID, d.Token, windlass.Permanent(errFlaky))
 		case fails, panics:
-			return w.detached.FailDetached(ctx, d.ID, d.Token, errFlaky)
+			return w.leases.Fail(ctx, d.ID, d.Token, errFlaky)
 		default:
-			return w.detached.ReleaseDetached(ctx, d.ID, d.Token)
+			return w.leases.Release(ctx, d.ID, d.Token)
 		}
 	})
 	switch {

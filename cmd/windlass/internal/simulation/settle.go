@@ -107,8 +107,8 @@ func (w *world) thawNodes() {
 			w.resumeTypes()
 		}
 		for _, p := range w.up {
-			_ = w.client.Send(w.t.Context(), p.Name(), windlass.Command{Command: windlass.CommandUnfreeze}) // it may have to join first
-			_ = operate.New(w.client).Uncordon(w.t.Context(), p.Name())                                     // it may have no cordon
+			_ = operate.New(w.client).Send(w.t.Context(), p.Name(), operate.Command{Command: operate.Unfreeze}) // it may have to join first
+			_ = operate.New(w.client).Uncordon(w.t.Context(), p.Name())                                         // it may have no cordon
 		}
 		w.sleep(w.profile.ttl)
 	}
@@ -158,7 +158,7 @@ func (w *world) misplaced() string {
 		sum, most = sum+n.Tasks, max(most, n.Tasks)
 		if n.Frozen || n.Draining || n.Cordon != nil {
 			_ = operate.New(w.client).Uncordon(w.t.Context(), n.Name)
-			_ = w.client.Send(w.t.Context(), n.Name, windlass.Command{Command: windlass.CommandUnfreeze}) // it may just be leaving
+			_ = operate.New(w.client).Send(w.t.Context(), n.Name, operate.Command{Command: operate.Unfreeze}) // it may just be leaving
 			return fmt.Sprintf("node %s is frozen, cordoned or draining", n.Name)
 		}
 	}

@@ -454,10 +454,10 @@ func (w *world) command() bool {
 		// It cannot delete a command that it has carried out.
 		w.use(p.Faults(), `lose-request 1s on commit below "/test/nodes/" chance 0.8`)
 	}
-	c := windlass.Command{Command: pick(w.random, windlass.CommandFreeze, windlass.CommandUnfreeze, windlass.CommandUnfreeze,
-		windlass.CommandBalance, windlass.CommandDrain, windlass.CommandStopTask, windlass.CommandStopTask)}
+	c := operate.Command{Command: pick(w.random, operate.Freeze, operate.Unfreeze, operate.Unfreeze,
+		operate.Balance, operate.Drain, operate.StopTask, operate.StopTask)}
 	tag := ""
-	if c.Command == windlass.CommandStopTask {
+	if c.Command == operate.StopTask {
 		if id, ok := w.some(func(id string) bool { return behaviourOf(id).stays() }); ok && w.random.IntN(2) == 0 {
 			c.Parameters = stopTask(id)
 		} else {
@@ -465,7 +465,7 @@ func (w *world) command() bool {
 			c.Parameters = stopTask(tag)
 		}
 	}
-	err := w.attempt(func(ctx context.Context) error { return w.client.Send(ctx, node, c) })
+	err := w.attempt(func(ctx context.Context) error { return operate.New(w.client).Send(ctx, node, c) })
 	if err != nil {
 		return errors.Is(err, windlass.ErrNotFound)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/faulty"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/history"
+	"github.com/windlass-go/windlass/lease"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/windlasstest"
 )
@@ -55,9 +56,10 @@ type world struct {
 	store    broker.Broker
 	troubled *faulty.Broker
 	client   *windlass.Client
-	// detached is the client of the scripts, operator one without faults.
-	detached, operator *windlass.Client
-	log                *history.Log
+	// operator is a client without faults.
+	operator *windlass.Client
+	leases   *lease.Leases // of the scripts
+	log      *history.Log
 	// logMu guards log, which the follower writes.
 	logMu      sync.Mutex
 	operations operations
@@ -130,7 +132,7 @@ func Run(t *testing.T, options Options) *Report {
 	began := time.Now()
 	synctest.Test(t, func(t *testing.T) {
 		w.t = t
-		w.stage = &stage{dir: dir, guarded: w.profile.guarded, members: members{leases: map[int64]lease{}}}
+		w.stage = &stage{dir: dir, guarded: w.profile.guarded, members: members{leases: map[int64]etcdLease{}}}
 		w.play()
 	})
 	w.report.Real = time.Since(began)
@@ -193,7 +195,8 @@ func (w *world) play() {
 	if w.profile.crowded {
 		w.log.Conditions = 0
 	}
-	w.client, w.operator, w.detached = w.newClient(announcing{w.reordered(), w.log}), w.newClient(w.store), w.newClient(announcing{w.troubled, w.log})
+	w.client, w.operator = w.newClient(announcing{w.reordered(), w.log}), w.newClient(w.store)
+	w.leases = lease.New(w.newClient(announcing{w.troubled, w.log}), nil)
 	w.log.Observer = w.operations.observer()
 	w.log.Term = termOf
 	following, stop := context.WithCancel(w.t.Context())

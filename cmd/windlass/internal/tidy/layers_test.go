@@ -31,28 +31,31 @@ var layers = map[string][]string{
 	"broker/zookeeper/zktest":                  {},
 	"internal/zksuite":                         {"broker", "broker/zookeeper", "broker/zookeeper/zktest"},
 	// Machinery.
-	"session":           {"broker", "internal/clock", "internal/pause", "internal/sessionkey"},
-	"internal/mirror":   {"broker", "internal/depend", "internal/keys", "internal/pause"},
-	"internal/kind":     {"broker", "placement", "internal/keys", "internal/depend", "internal/mirror"},
-	"internal/schedule": {"broker", "events", "placement", "internal/depend", "internal/keys", "internal/heap", "internal/kind", "internal/mirror"},
-	"internal/waiting":  {"internal/depend", "internal/kind", "internal/mirror"},
-	"internal/deaths":   {"broker", "internal/mirror"},
-	"events":            {"session", "internal/deaths"},
-	"internal/returns":  {},
-	"internal/layout":   {"broker", "internal/keys"},
-	"internal/subtree":  {"broker", "internal/depend", "internal/keys"},
-	"internal/results":  {"broker", "statemachine", "internal/keys"},
-	"election":          {"broker", "session", "internal/invalid", "internal/keys", "internal/layout", "internal/mirror", "internal/pause"},
-	"coordinator":       {"broker", "statemachine", "internal/depend", "internal/keys", "internal/mirror", "internal/subtree"},
-	"internal/outbox":   {"coordinator"},
-	"internal/attempts": {"broker", "internal/pause"},
+	"session":              {"broker", "internal/clock", "internal/pause", "internal/sessionkey"},
+	"internal/mirror":      {"broker", "internal/depend", "internal/keys", "internal/pause"},
+	"internal/kind":        {"broker", "placement", "internal/keys", "internal/depend", "internal/mirror"},
+	"internal/schedule":    {"broker", "events", "placement", "internal/depend", "internal/keys", "internal/heap", "internal/kind", "internal/mirror"},
+	"internal/waiting":     {"internal/depend", "internal/kind", "internal/mirror"},
+	"internal/deaths":      {"broker", "internal/mirror"},
+	"events":               {"session", "internal/deaths"},
+	"internal/returns":     {},
+	"internal/layout":      {"broker", "internal/keys"},
+	"internal/subtree":     {"broker", "internal/depend", "internal/keys"},
+	"internal/results":     {"broker", "statemachine", "internal/keys"},
+	"election":             {"broker", "session", "internal/invalid", "internal/keys", "internal/layout", "internal/mirror", "internal/pause"},
+	"coordinator":          {"broker", "statemachine", "internal/depend", "internal/keys", "internal/mirror", "internal/subtree"},
+	"internal/outbox":      {"coordinator"},
+	"internal/attempts":    {"broker", "coordinator", "internal/pause"},
+	"internal/nodecommand": {"internal/invalid", "internal/schedule", "internal/shorten", "internal/stored"},
 	// The node with its client. It imports no adapter.
 	".": {"broker", "events", "statemachine", "placement", "session", "coordinator", "election",
-		"internal/attempts", "internal/changes", "internal/deaths", "internal/invalid", "internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/meter", "internal/outbox", "internal/pause", "internal/results", "internal/returns", "internal/stored", "internal/shorten", "internal/subtree", "internal/waiting", "internal/heap"},
+		"internal/attempts", "internal/changes", "internal/deaths", "internal/invalid", "internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/nodecommand", "internal/layout", "internal/meter", "internal/outbox", "internal/pause", "internal/results", "internal/returns", "internal/stored", "internal/shorten", "internal/subtree", "internal/waiting", "internal/heap"},
 	// Edges: they import no store but windlasstest's; tree is built on the node's machinery as well.
-	"operate": {".", "broker", "events", "session", "internal/attempts", "internal/deaths", "internal/keys", "internal/layout", "internal/mirror", "internal/shorten"},
-	"inspect": {".", "broker", "coordinator", "placement", "session", "statemachine", "internal/deaths", "internal/depend", "internal/keys", "internal/kind", "internal/mirror",
-		"internal/returns", "internal/schedule", "internal/shorten"},
+	"operate":        {".", "broker", "events", "session", "internal/attempts", "internal/deaths", "internal/invalid", "internal/keys", "internal/layout", "internal/mirror", "internal/nodecommand", "internal/shorten"},
+	"internal/specs": {".", "broker", "placement", "internal/kind"},
+	"inspect": {".", "broker", "coordinator", "placement", "statemachine", "internal/deaths", "internal/depend", "internal/keys", "internal/kind", "internal/mirror",
+		"internal/returns", "internal/schedule", "internal/shorten", "internal/specs"},
+	"lease":                          {".", "broker", "coordinator", "events", "session", "statemachine", "internal/attempts", "internal/invalid", "internal/keys", "internal/kind", "internal/layout", "internal/mirror", "internal/specs"},
 	"balancer":                       {".", "events"},
 	"observe/metrics":                {".", "broker", "coordinator", "events", "election", "session", "internal/stamp"},
 	"observe/tracing":                {"events"},
@@ -61,21 +64,21 @@ var layers = map[string][]string{
 	"windlasstest":                   {".", "events", "broker", "broker/faulty", "broker/memory", "internal/clock"},
 	// What checks a whole cluster.
 	"cmd/windlass/internal/history": {"broker", "statemachine", "internal/keys", "internal/depend"},
-	"cmd/windlass/internal/simulation": {".", "events", "inspect", "operate", "broker", "broker/faulty", "broker/etcd", "broker/etcd/embedded", "coordinator", "election", "session", "statemachine",
+	"cmd/windlass/internal/simulation": {".", "events", "inspect", "lease", "operate", "broker", "broker/faulty", "broker/etcd", "broker/etcd/embedded", "coordinator", "election", "session", "statemachine",
 		"windlasstest", "internal/clock", "cmd/windlass/internal/doctor", "cmd/windlass/internal/history", "internal/depend", "internal/keys"},
 	// Wiring.
 	"cmd/windlass/internal/doctor": {".", "events", "inspect", "broker", "coordinator", "session", "statemachine", "internal/shorten", "internal/view",
-		"internal/deaths", "internal/depend", "internal/keys", "internal/kind", "internal/layout", "internal/mirror", "internal/pause", "internal/returns"},
+		"internal/deaths", "internal/depend", "internal/keys", "internal/kind", "internal/layout", "internal/mirror", "internal/nodecommand", "internal/pause", "internal/returns"},
 	"internal/stamp":                {},
-	"internal/view":                 {".", "inspect", "election", "statemachine", "tree", "internal/changes", "internal/depend", "internal/shorten", "internal/stamp", "internal/stored"},
+	"internal/view":                 {".", "inspect", "lease", "election", "statemachine", "tree", "internal/changes", "internal/depend", "internal/shorten", "internal/stamp", "internal/stored"},
 	"internal/commands":             {".", "statemachine", "internal/depend", "internal/meter", "internal/view"},
 	"internal/conns":                {},
 	"cmd/windlass/internal/repeats": {"broker"},
 	"api/dashboard":                 {},
-	"api":                           {".", "broker", "events", "inspect", "operate", "api/dashboard", "election", "statemachine", "tree", "internal/conns", "internal/commands", "internal/shorten", "internal/stored", "internal/view"},
+	"api":                           {".", "broker", "events", "inspect", "lease", "operate", "api/dashboard", "election", "statemachine", "tree", "internal/conns", "internal/commands", "internal/shorten", "internal/stored", "internal/view"},
 	"cmd/windlass/internal/loadgen": {".", "events", "broker", "coordinator", "session", "tree", "internal/keys", "internal/pause"},
 	"cmd/windlass/internal/top":     {".", "inspect", "operate", "broker", "election", "statemachine", "tree", "internal/keys", "internal/commands", "internal/view", "internal/pause", "internal/shorten"},
-	"cmd/windlass/internal/cli": {".", "events", "inspect", "operate", "api", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "broker/zookeeper", "election", "session", "statemachine", "tree",
+	"cmd/windlass/internal/cli": {".", "events", "inspect", "lease", "operate", "api", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "broker/zookeeper", "election", "session", "statemachine", "tree",
 		"internal/conns", "cmd/windlass/internal/doctor", "cmd/windlass/internal/exectask", "internal/keys", "cmd/windlass/internal/loadgen", "cmd/windlass/internal/repeats", "internal/commands", "internal/meter", "internal/pause", "internal/shorten", "internal/stored", "cmd/windlass/internal/top", "internal/view", "observe/metrics", "observe/tracing"},
 	"cmd/windlass": {"cmd/windlass/internal/cli"},
 	// Examples are programs of users: the public face and the adapters only.
@@ -143,7 +146,7 @@ var forbidden = map[string]string{
 
 func TestTidy_TheLibraryPullsInNoServerCommandLineOrMetrics(t *testing.T) {
 	sources(t) // the result of this test depends on every file; reading them tells the test cache
-	for _, pkg := range []string{".", "./tree", "./balancer", "./session", "./coordinator", "./election"} {
+	for _, pkg := range []string{".", "./events", "./inspect", "./lease", "./operate", "./tree", "./balancer", "./session", "./coordinator", "./election"} {
 		list := exec.Command("go", "list", "-deps", pkg)
 		list.Dir = top
 		out, err := list.Output()

@@ -61,7 +61,7 @@ func (c *control) retry(id string) tea.Cmd {
 
 func (c *control) command(node, command string) tea.Cmd {
 	return c.doing(command+" "+view.Printable(node), func(ctx context.Context) (string, error) {
-		return "sent", c.client.Send(ctx, node, windlass.Command{Command: command})
+		return "sent", operate.New(c.client).Send(ctx, node, operate.Command{Command: command})
 	})
 }
 

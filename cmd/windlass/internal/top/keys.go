@@ -7,8 +7,8 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/commands"
+	"github.com/windlass-go/windlass/operate"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -99,10 +99,10 @@ var actions = [tabsMax][]action{
 	nodesTab: {
 		cordonAction("cordon", "cordon: gets nothing more", "c"),
 		cordonAction("uncordon", "uncordon, also after drain", "C"),
-		nodeAction(windlass.CommandFreeze, "freeze: claim nothing", "f"),
-		nodeAction(windlass.CommandUnfreeze, "unfreeze", "u"),
-		nodeAction(windlass.CommandDrain, "drain: give everything back", "d"),
-		nodeAction(windlass.CommandBalance, "balance now", "b"),
+		nodeAction(operate.Freeze, "freeze: claim nothing", "f"),
+		nodeAction(operate.Unfreeze, "unfreeze", "u"),
+		nodeAction(operate.Drain, "drain: give everything back", "d"),
+		nodeAction(operate.Balance, "balance now", "b"),
 	},
 	electionsTab: {
 		{key: bind("resign: the leader steps down", "R"), verb: "resign the leader of", do: func(c *control, name string, _ time.Duration) tea.Cmd {

@@ -1,12 +1,9 @@
 package windlass
 
 import (
-	"context"
 	"encoding/json"
 	"time"
 
-	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/internal/shorten"
 )
 
@@ -31,25 +28,12 @@ func (s *Suspension) String() string {
 	return text
 }
 
-// suspend writes a cordon, or the pause of a type.
-func suspend(ctx context.Context, key, reason string) broker.Op {
-	value, err := json.Marshal(Suspension{At: time.Now().UTC(), Reason: reason, By: Caller(ctx)})
-	if err != nil {
-		value = nil // cannot be; it counts all the same
-	}
-	return broker.Put(key, value)
-}
-
-// cordonOf reads a node's cordon, nil if it has none. An unreadable one is a cordon.
-func cordonOf(n *mirror.Node) *Suspension {
-	if !n.Cordoned {
+// ParseSuspension parses a cordon or a pause, if there is one. One that cannot be read counts all the same, and says so
+// as its reason.
+func ParseSuspension(value []byte, there bool) *Suspension {
+	if !there {
 		return nil
 	}
-	return ParseSuspension(n.Cordon)
-}
-
-// ParseSuspension parses a stored cordon or pause. One that cannot be read says so as its reason.
-func ParseSuspension(value []byte) *Suspension {
 	var s Suspension
 	if err := json.Unmarshal(value, &s); err != nil {
 		s = Suspension{Reason: "unreadable: " + shorten.To(string(value), 80)}

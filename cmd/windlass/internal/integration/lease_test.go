@@ -14,10 +14,11 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/inspect"
+	"github.com/windlass-go/windlass/lease"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-func TestDetached_OfTwoDetachedEndingsAtTheSameTimeOneWins(t *testing.T) {
+func TestLease_OfTwoEndingsAtTheSameTimeOneWins(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
 		for range 20 {
@@ -25,9 +26,11 @@ func TestDetached_OfTwoDetachedEndingsAtTheSameTimeOneWins(t *testing.T) {
 			d := c.detach("t", "a_t")
 			var ends sync.WaitGroup
 			errs := make([]error, 3)
-			ends.Go(func() { errs[0] = c.client.CompleteDetached(ctx, "a_t", d.Token, nil) })
-			ends.Go(func() { errs[1] = c.client.FailDetached(ctx, "a_t", d.Token, windlass.Permanent(errors.New("x"))) })
-			ends.Go(func() { errs[2] = c.client.CompleteDetached(ctx, "a_t", d.Token, nil) })
+			ends.Go(func() { errs[0] = lease.New(c.client, nil).Complete(ctx, "a_t", d.Token, nil) })
+			ends.Go(func() {
+				errs[1] = lease.New(c.client, nil).Fail(ctx, "a_t", d.Token, windlass.Permanent(errors.New("x")))
+			})
+			ends.Go(func() { errs[2] = lease.New(c.client, nil).Complete(ctx, "a_t", d.Token, nil) })
 			ends.Wait()
 			won := 0
 			for _, err := range errs {
@@ -45,21 +48,21 @@ func TestDetached_OfTwoDetachedEndingsAtTheSameTimeOneWins(t *testing.T) {
 }
 
 // detach dequeues a task that must be there.
-func (c *cluster) detach(taskType, want string) windlass.Detached {
+func (c *cluster) detach(taskType, want string) lease.Lease {
 	c.t.Helper()
-	d, err := c.client.DequeueDetached(c.t.Context(), taskType, "script", time.Minute)
+	d, err := lease.New(c.client, nil).Dequeue(c.t.Context(), taskType, "script", time.Minute)
 	if err != nil || d.ID != want {
 		c.t.Fatalf("dequeued %q, %v, want %s", d.ID, err, want)
 	}
 	return d
 }
 
-func TestDetached_Z07_Z08_TakesTheNextJobOfItsTypeAndEndsIt(t *testing.T) {
+func TestLease_Z07_Z08_TakesTheNextJobOfItsTypeAndEndsIt(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
 		empty := func(when string) {
 			t.Helper()
-			if d, err := c.client.DequeueDetached(ctx, "t", "script", 0); !errors.Is(err, windlass.ErrEmpty) {
+			if d, err := lease.New(c.client, nil).Dequeue(ctx, "t", "script", 0); !errors.Is(err, windlass.ErrEmpty) {
 				t.Errorf("%s: %+v, %v", when, d, err)
 			}
 		}
@@ -82,23 +85,23 @@ func TestDetached_Z07_Z08_TakesTheNextJobOfItsTypeAndEndsIt(t *testing.T) {
 		if d := c.task("z_t"); d.Status != windlass.StatusRunning || d.Node != "script" || d.ClaimedAt == nil {
 			t.Errorf("%+v", d)
 		}
-		if err := c.client.ReleaseDetached(ctx, "y_t", y.Token); err != nil {
+		if err := lease.New(c.client, nil).Release(ctx, "y_t", y.Token); err != nil {
 			t.Errorf("release: %v", err)
 		}
-		if err := c.client.CompleteDetached(ctx, "y_t", y.Token, nil); !errors.Is(err, windlass.ErrFenced) {
+		if err := lease.New(c.client, nil).Complete(ctx, "y_t", y.Token, nil); !errors.Is(err, windlass.ErrFenced) {
 			t.Errorf("complete what was released: %v", err)
 		}
 		again := c.detach("t", "y_t")
 		if again.Token <= y.Token {
 			t.Errorf("token %d after %d", again.Token, y.Token)
 		}
-		if err := c.client.FailDetached(ctx, "y_t", y.Token, errors.New("late")); !errors.Is(err, windlass.ErrFenced) {
+		if err := lease.New(c.client, nil).Fail(ctx, "y_t", y.Token, errors.New("late")); !errors.Is(err, windlass.ErrFenced) {
 			t.Errorf("fail with the token of an earlier claim: %v", err)
 		}
-		if err := c.client.FailDetached(ctx, "y_t", again.Token, windlass.Permanent(errors.New("broken"))); err != nil || c.status("y_t") != windlass.StatusFailed {
+		if err := lease.New(c.client, nil).Fail(ctx, "y_t", again.Token, windlass.Permanent(errors.New("broken"))); err != nil || c.status("y_t") != windlass.StatusFailed {
 			t.Errorf("fail: %v, and it is %s", err, c.status("y_t"))
 		}
-		if err := c.client.CompleteDetached(ctx, "z_t", z.Token, json.RawMessage(`{"n":1}`)); err != nil || c.status("z_t") != windlass.StatusCompleted {
+		if err := lease.New(c.client, nil).Complete(ctx, "z_t", z.Token, json.RawMessage(`{"n":1}`)); err != nil || c.status("z_t") != windlass.StatusCompleted {
 			t.Errorf("complete: %v, and it is %s", err, c.status("z_t"))
 		}
 		if d, _ := c.client.Task(ctx, "z_t"); string(d.Result) != `{"n":1}` || d.Node != "script" || d.Token != z.Token {
@@ -108,13 +111,13 @@ func TestDetached_Z07_Z08_TakesTheNextJobOfItsTypeAndEndsIt(t *testing.T) {
 			t.Errorf("its history is %+v, %v", h, err)
 		}
 		c.detach("t", "z_t|x_t")
-		if err := c.client.ReleaseDetached(ctx, "nobody_t", 1); !errors.Is(err, windlass.ErrNotFound) {
+		if err := lease.New(c.client, nil).Release(ctx, "nobody_t", 1); !errors.Is(err, windlass.ErrNotFound) {
 			t.Errorf("release what is not there: %v", err)
 		}
 	})
 }
 
-func TestDetached_Z08_ALeaseThatIsOverRequeuesTheJob(t *testing.T) {
+func TestLease_Z08_ALeaseThatIsOverRequeuesTheJob(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.job("a_t")
 		first := c.detach("t", "a_t")
@@ -122,11 +125,11 @@ func TestDetached_Z08_ALeaseThatIsOverRequeuesTheJob(t *testing.T) {
 		c.wantStatus("a_t", windlass.StatusRunning)
 		c.Advance(20 * time.Second)
 		second := c.detach("t", "a_t")
-		if err := c.client.CompleteDetached(t.Context(), "a_t", first.Token, nil); !errors.Is(err, windlass.ErrFenced) {
+		if err := lease.New(c.client, nil).Complete(t.Context(), "a_t", first.Token, nil); !errors.Is(err, windlass.ErrFenced) {
 			t.Errorf("the first one completed what it had lost: %v", err)
 		}
 		c.remove("a_t")
-		if err := c.client.CompleteDetached(t.Context(), "a_t", second.Token, nil); !errors.Is(err, windlass.ErrFenced) {
+		if err := lease.New(c.client, nil).Complete(t.Context(), "a_t", second.Token, nil); !errors.Is(err, windlass.ErrFenced) {
 			t.Errorf("complete what was deleted: %v", err)
 		}
 		c.job("a_t") // and the claim on the deleted one is not in its way
@@ -134,14 +137,14 @@ func TestDetached_Z08_ALeaseThatIsOverRequeuesTheJob(t *testing.T) {
 	})
 }
 
-func TestDetached_Z08_AFailedJobSleepsAndRunsAgainUntilItFailsForGood(t *testing.T) {
+func TestLease_Z08_AFailedJobSleepsAndRunsAgainUntilItFailsForGood(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
 		retry := &windlass.Retry{Errors: 2, Min: windlass.Duration(10 * time.Second)}
 		c.job("a_t", func(s *windlass.Submission) { s.Spec.Retry, s.Spec.OnFailure = retry, windlass.FailureSkips })
 		c.job("a_t|b_u")
 		d := c.detach("t", "a_t")
-		c.must(c.client.FailDetached(ctx, "a_t", d.Token, errors.New("first")))
+		c.must(lease.New(c.client, nil).Fail(ctx, "a_t", d.Token, errors.New("first")))
 		if info, err := c.client.Task(ctx, "a_t"); err != nil || info.Status != windlass.StatusSleeping || info.Node != "" {
 			t.Fatalf("it is %+v, %v", info.TaskInfo, err)
 		}
@@ -150,7 +153,7 @@ func TestDetached_Z08_AFailedJobSleepsAndRunsAgainUntilItFailsForGood(t *testing
 		}) {
 			t.Errorf("its history is %+v", h.Entries)
 		}
-		if _, err := c.client.DequeueDetached(ctx, "t", "script", 0); !errors.Is(err, windlass.ErrEmpty) {
+		if _, err := lease.New(c.client, nil).Dequeue(ctx, "t", "script", 0); !errors.Is(err, windlass.ErrEmpty) {
 			t.Errorf("while it sleeps: %v", err)
 		}
 		c.Advance(11 * time.Second)
@@ -158,7 +161,7 @@ func TestDetached_Z08_AFailedJobSleepsAndRunsAgainUntilItFailsForGood(t *testing
 		if info, err := c.client.Task(ctx, "a_t"); err != nil || info.Status != windlass.StatusRunning || info.Until != nil {
 			t.Errorf("once it is taken again it is %+v, %v", info.TaskInfo, err)
 		}
-		c.must(c.client.FailDetached(ctx, "a_t", d.Token, errors.New("second")))
+		c.must(lease.New(c.client, nil).Fail(ctx, "a_t", d.Token, errors.New("second")))
 		if info := c.task("a_t"); info.Status != windlass.StatusFailed || len(info.Errors) != 2 || info.Errors[1].Error != "second" {
 			t.Fatalf("it is %+v", info.TaskInfo)
 		}
@@ -167,12 +170,12 @@ func TestDetached_Z08_AFailedJobSleepsAndRunsAgainUntilItFailsForGood(t *testing
 	})
 }
 
-func TestDetached_Z08_ANodeHoldsWhatSleepsAndRunsItAgain(t *testing.T) {
+func TestLease_Z08_ANodeHoldsWhatSleepsAndRunsItAgain(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.job("a_t", func(s *windlass.Submission) { s.Spec.Retry = &windlass.Retry{Min: windlass.Duration(10 * time.Second)} })
 		d := c.detach("t", "a_t")
 		c.join("n1", handlers(map[string]run{"t": done}))
-		c.must(c.client.FailDetached(t.Context(), "a_t", d.Token, errors.New("first")))
+		c.must(lease.New(c.client, nil).Fail(t.Context(), "a_t", d.Token, errors.New("first")))
 		c.WaitUntil(5*time.Second, "a node holds it", func() bool {
 			info, err := c.client.Task(t.Context(), "a_t")
 			return err == nil && info.Status == windlass.StatusSleeping && info.Node == "n1"
@@ -181,29 +184,29 @@ func TestDetached_Z08_ANodeHoldsWhatSleepsAndRunsItAgain(t *testing.T) {
 	})
 }
 
-func TestDetached_Z10_AJobThatIsToRunAgainDoesSo(t *testing.T) {
+func TestLease_Z10_AJobThatIsToRunAgainDoesSo(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.job("a_t")
 		d := c.detach("t", "a_t")
 		c.job("a_t", func(s *windlass.Submission) { s.Update, s.Requeue, s.Props = true, true, json.RawMessage(`2`) })
-		c.must(c.client.CompleteDetached(t.Context(), "a_t", d.Token, nil))
+		c.must(lease.New(c.client, nil).Complete(t.Context(), "a_t", d.Token, nil))
 		if d = c.detach("t", "a_t"); string(d.Props) != `2` {
 			t.Errorf("it runs again with %s", d.Props)
 		}
 	})
 }
 
-func TestDetached_Z08_TheClaimOfANodeIsNotEndedByItsToken(t *testing.T) {
+func TestLease_Z08_TheClaimOfANodeIsNotEndedByItsToken(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.job("a_t")
 		c.join("n1")
 		c.WaitFor(5*time.Second, "a_t", windlass.StatusRunning)
 		c.Advance(2 * time.Second)
 		info := c.task("a_t")
-		if err := c.client.CompleteDetached(t.Context(), "a_t", info.Token, nil); !errors.Is(err, windlass.ErrWorking) {
+		if err := lease.New(c.client, nil).Complete(t.Context(), "a_t", info.Token, nil); !errors.Is(err, windlass.ErrWorking) {
 			t.Errorf("complete: %v", err)
 		}
-		if _, err := c.client.DequeueDetached(t.Context(), "t", "n1", 0); !errors.Is(err, windlass.ErrNameTaken) {
+		if _, err := lease.New(c.client, nil).Dequeue(t.Context(), "t", "n1", 0); !errors.Is(err, windlass.ErrNameTaken) {
 			t.Errorf("in the name of a node: %v", err)
 		}
 		c.Advance(time.Minute)
@@ -211,7 +214,7 @@ func TestDetached_Z08_TheClaimOfANodeIsNotEndedByItsToken(t *testing.T) {
 	})
 }
 
-func TestDetached_Z13_NoJobIsTakenTwice(t *testing.T) {
+func TestLease_Z13_NoJobIsTakenTwice(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		const jobs = 60
 		ctx := t.Context()
@@ -230,12 +233,12 @@ func TestDetached_Z13_NoJobIsTakenTwice(t *testing.T) {
 		for i := range 3 {
 			scripts.Go(func() {
 				for {
-					d, err := c.client.DequeueDetached(ctx, "t", fmt.Sprintf("script-%d", i), 0)
+					d, err := lease.New(c.client, nil).Dequeue(ctx, "t", fmt.Sprintf("script-%d", i), 0)
 					if errors.Is(err, windlass.ErrEmpty) {
 						return
 					}
 					if err == nil {
-						err = c.client.CompleteDetached(ctx, d.ID, d.Token, nil)
+						err = lease.New(c.client, nil).Complete(ctx, d.ID, d.Token, nil)
 					}
 					if err != nil {
 						t.Error(err)
@@ -257,20 +260,20 @@ func TestDetached_Z13_NoJobIsTakenTwice(t *testing.T) {
 
 // Each round loses the reply to another call. Whatever the outcome, no claim is left without
 // a holder, and what was acknowledged was applied.
-func TestDetached_Z08_AReplyThatIsLostIsFoundOut(t *testing.T) {
+func TestLease_Z08_AReplyThatIsLostIsFoundOut(t *testing.T) {
 	for call := 1; call <= 12; call++ {
 		inEach(t, func(t *testing.T, c *cluster) {
 			ctx := t.Context()
 			client := c.clientBehind(fmt.Sprintf("lose-reply 1s on commit call %d", call))
 			c.job("a_t")
-			d, err := client.DequeueDetached(ctx, "t", "script", 0)
+			d, err := lease.New(client, nil).Dequeue(ctx, "t", "script", 0)
 			if err != nil {
 				if !errors.Is(err, broker.ErrUnavailable) || c.status("a_t") != windlass.StatusPending {
 					t.Fatalf("dequeue: %v, and it is %s", err, c.status("a_t"))
 				}
 				return
 			}
-			if err := client.CompleteDetached(ctx, d.ID, d.Token, nil); err != nil {
+			if err := lease.New(client, nil).Complete(ctx, d.ID, d.Token, nil); err != nil {
 				if !errors.Is(err, broker.ErrUnavailable) || c.status("a_t") == windlass.StatusCompleted {
 					t.Fatalf("complete: %v, and it is %s", err, c.status("a_t"))
 				}
@@ -281,18 +284,20 @@ func TestDetached_Z08_AReplyThatIsLostIsFoundOut(t *testing.T) {
 	}
 }
 
-func TestDetached_WhatIsNotAllowedIsRefused(t *testing.T) {
+func TestLease_WhatIsNotAllowedIsRefused(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
 		var bad *windlass.BadInputError
 		for name, call := range map[string]func() error{
-			"type":   func() error { _, err := c.client.DequeueDetached(ctx, "a/b", "script", 0); return err },
-			"owner":  func() error { _, err := c.client.DequeueDetached(ctx, "t", "", 0); return err },
-			"short":  func() error { _, err := c.client.DequeueDetached(ctx, "t", "script", time.Second); return err },
-			"long":   func() error { _, err := c.client.DequeueDetached(ctx, "t", "script", time.Hour); return err },
-			"ID":     func() error { return c.client.ReleaseDetached(ctx, "a/b", 1) },
-			"result": func() error { return c.client.CompleteDetached(ctx, "a", 1, json.RawMessage(`{`)) },
-			"size":   func() error { return c.client.CompleteDetached(ctx, "a", 1, make([]byte, windlass.ResultBytesMax+1)) },
+			"type":   func() error { _, err := lease.New(c.client, nil).Dequeue(ctx, "a/b", "script", 0); return err },
+			"owner":  func() error { _, err := lease.New(c.client, nil).Dequeue(ctx, "t", "", 0); return err },
+			"short":  func() error { _, err := lease.New(c.client, nil).Dequeue(ctx, "t", "script", time.Second); return err },
+			"long":   func() error { _, err := lease.New(c.client, nil).Dequeue(ctx, "t", "script", time.Hour); return err },
+			"ID":     func() error { return lease.New(c.client, nil).Release(ctx, "a/b", 1) },
+			"result": func() error { return lease.New(c.client, nil).Complete(ctx, "a", 1, json.RawMessage(`{`)) },
+			"size": func() error {
+				return lease.New(c.client, nil).Complete(ctx, "a", 1, make([]byte, windlass.ResultBytesMax+1))
+			},
 		} {
 			if err := call(); !errors.As(err, &bad) {
 				t.Errorf("%s: %v", name, err)
