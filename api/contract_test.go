@@ -486,6 +486,9 @@ func TestProblem_BadInputNamesTheFieldTheValueAndTheLimit(t *testing.T) {
 		{"POST", "/v1/submissions", `[{"id":"a"},{"id":"_b"}]`, "body[1].id", "_b", "must not begin"},
 		{"POST", "/v1/submissions", `[{"id":"a"},{"id":"a"}]`, "body[1].id", "a", "is that of body[0] already"},
 		{"POST", "/v1/tree/jobs", `{"name":"a","type":"exec"}`, "props", "none", "must have a command"},
+		{"POST", "/v1/tree/jobs", `{"name":"a","type":"t","parent":" "}`, "parent", " ", "joined by an underscore"},
+		{"POST", "/v1/tree/jobs", `{"name":"a","type":"t","under":{"name":"("}}`, "under.name", "(", "must be a regular expression"},
+		{"POST", "/v1/tree/batches", `[{"name":"a","type":"t","under":{"type":"("}}]`, "body[0].under.type", "(", "must be a regular expression"},
 		{"POST", "/v1/tree/jobs", `{"name":"a","type":"t","parent":"x_y","name_template":"{{printf \"%99d\" 1}}"}`, "name_template", "", "no other braces"},
 		{"GET", "/v1/tasks?status=idle", "", "status", "idle", "must be one of"},
 		{"GET", "/v1/tasks?limit=10001", "", "limit", "10001", "must be at most 10000"},
@@ -493,6 +496,8 @@ func TestProblem_BadInputNamesTheFieldTheValueAndTheLimit(t *testing.T) {
 		{"GET", "/v1/tasks/a/wait?status=running&timeout=2m", "", "timeout", "2m", "must be a duration from 0s to 1m0s"},
 		{"GET", "/v1/plan?join=n:colour=red", "", "join", "n:colour=red", "must be one of weight, capacity"},
 		{"GET", "/v1/events?kind=tasks", "", "kind", "tasks", "must be one of task, node, election"},
+		{"GET", "/v1/tree/jobs?name_matches=(", "", "name_matches", "(", "must be a regular expression"},
+		{"POST", "/v1/tree/jobs", `{"name":"a","type":"t_u"}`, "type", "t_u", "must not contain"},
 		{"GET", "/v1/tree?path=x", "", "path", "x", ""},
 		{"GET", "/v1/tasks/a", `{"unblock":true}`, "body", "", "must be empty"},
 		{"DELETE", "/v1/tasks/a", `{"unblock":true}`, "body", "", "must be empty"},
@@ -525,6 +530,9 @@ func TestProblem_BadInputNamesTheFieldTheValueAndTheLimit(t *testing.T) {
 			t.Errorf("%s %s %s: %q %q %q", x.method, x.path, x.body, p.Field, p.Value, p.Limit)
 		}
 	}
+	unknown := func(r *http.Request) { r.ContentLength = -1 } // as HTTP/2 may have it
+	b.want(422, "invalid", request("DELETE", "/v1/tasks/a", `{"unblock":true}`, unknown))
+	b.want(404, "not_found", request("DELETE", "/v1/tasks/a", "", unknown))
 	for _, query := range []string{"status=%zz", "status=running;type=t", "status=%", "stauts=running", "status=running,paused"} {
 		b.want(422, "invalid", request("GET", "/v1/tasks", "", func(r *http.Request) { r.URL.RawQuery = query }))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net"
 	"net/http"
@@ -351,6 +352,15 @@ func checkQuery(r *http.Request, single []string) *Problem {
 	return nil
 }
 
+// sendsBody reports whether a request has a body. One without a length may yet be empty.
+func sendsBody(r *http.Request) bool {
+	if r.ContentLength >= 0 {
+		return r.ContentLength > 0
+	}
+	n, _ := io.ReadFull(r.Body, make([]byte, 1)) // that it cannot be read is no body
+	return n > 0
+}
+
 // checkBody checks the length and type of a body by the header. Only JSON is accepted, and
 // merge patches by their own name: web pages can send other types to a server that has not
 // allowed it.
@@ -358,8 +368,8 @@ func (s *Server) checkBody(r *http.Request, e *endpoint) *Problem {
 	if most := s.config.Limits.BodyBytesMax; r.ContentLength > most {
 		return tooLarge(r.ContentLength, most)
 	}
-	switch sent := r.ContentLength > 0 || len(r.TransferEncoding) > 0; {
-	case !e.hasBody && sent:
+	switch {
+	case !e.hasBody && sendsBody(r):
 		limit := "must be empty: the path and the query have all that this operation takes"
 		return problem(http.StatusUnprocessableEntity, "invalid", "body: %s", limit).about("body", "", limit)
 	case !e.hasBody || r.ContentLength == 0:

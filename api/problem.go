@@ -90,7 +90,8 @@ const (
 
 // fields are the names in JSON and in paths of what the library names in words.
 var fields = map[string]string{
-	"task ID": "id", "job path": "path", "job name": "name", "parent name": "parent", "name function": "name_template",
+	"task ID": "id", "job path": "path", "job name": "name", "job type": "type", "parent path": "parent", "parent name": "under.name", "parent type": "under.type",
+	"pattern name": "name_matches", "pattern type": "type_matches", "name function": "name_template",
 	"node name": "name", "election name": "name", "candidate name": "candidate",
 }
 

@@ -201,7 +201,7 @@ func (f *Forest) Find(p Pattern) ([]JobInfo, error) { return f.find(context.Back
 
 // find stops when ctx ends: even a short pattern can take milliseconds per job.
 func (f *Forest) find(ctx context.Context, p Pattern) ([]JobInfo, error) {
-	m, err := p.compile()
+	m, err := p.compile("pattern")
 	if err != nil {
 		return nil, err
 	}

@@ -30,12 +30,13 @@ type Pattern struct {
 // matcher is a compiled pattern. A nil expression matches everything.
 type matcher struct{ name, jobType *regexp.Regexp }
 
-func (p Pattern) compile() (*matcher, error) {
-	name, err := compileWhole("parent name", p.Name)
+// compile compiles the pattern of a parent, or to search by, for the names of its fields in errors.
+func (p Pattern) compile(of string) (*matcher, error) {
+	name, err := compileWhole(of+" name", p.Name)
 	if err != nil {
 		return nil, err
 	}
-	jobType, err := compileWhole("parent type", p.Type)
+	jobType, err := compileWhole(of+" type", p.Type)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func TestPattern_Z05_MatchesTheWholeNameAndTheWholeType(t *testing.T) {
 		{Pattern{Name: "file", Type: "beta"}, "file", "alpha", false},
 		{Pattern{Name: "x", Type: "alpha"}, "file", "alpha", false},
 	} {
-		m, err := c.pattern.compile()
+		m, err := c.pattern.compile("parent")
 		if err != nil {
 			t.Errorf("%+v: %v", c.pattern, err)
 			continue
@@ -60,13 +60,13 @@ func TestPattern_Z05_WhatDoesNotCompileIsRefusedWithFieldValueAndLimit(t *testin
 		{Pattern{Type: strings.Repeat("x", 1001)}, "parent type", strings.Repeat("x", 1001), "has 1001 bytes; the limit is 1000"},
 		{Pattern{Name: strings.Repeat("(", 999) + strings.Repeat(")", 1)}, "parent name", strings.Repeat("(", 999) + ")", "missing closing )"},
 	} {
-		_, err := c.pattern.compile()
+		_, err := c.pattern.compile("parent")
 		var bad *windlass.BadInputError
 		if !errors.As(err, &bad) || bad.Field != c.field || bad.Value != c.value || !strings.Contains(bad.Limit, c.limit) {
 			t.Errorf("%.40q gives %v; want %s %q: %s", c.pattern, err, c.field, c.value, c.limit)
 		}
 	}
-	if _, err := (Pattern{Name: strings.Repeat("x", PatternBytesMax)}).compile(); err != nil {
+	if _, err := (Pattern{Name: strings.Repeat("x", PatternBytesMax)}).compile("parent"); err != nil {
 		t.Errorf("an expression of the greatest length: %v", err)
 	}
 }
@@ -76,7 +76,7 @@ func FuzzPattern(f *testing.F) {
 		f.Add(e, "a")
 	}
 	f.Fuzz(func(t *testing.T, expression, name string) {
-		m, err := (Pattern{Name: expression}).compile()
+		m, err := (Pattern{Name: expression}).compile("parent")
 		var bad *windlass.BadInputError
 		switch {
 		case err != nil && !errors.As(err, &bad):
@@ -107,7 +107,7 @@ func TestPattern_RepeatsOnlySoOften(t *testing.T) {
 		"a{1000}": false, ".{0,999}": false, "(?:a{10}){30}": false, strings.Repeat("a{150}", 2): false, strings.Repeat("a?", 201): false,
 		"(?:(?:a{9}){9}){9}": false,
 	} {
-		_, err := Pattern{Name: expression}.compile()
+		_, err := Pattern{Name: expression}.compile("parent")
 		if ok && err != nil || !ok && !strings.Contains(fmt.Sprint(err), "more than 200 steps") {
 			t.Errorf("%.60s: %v", expression, err)
 		}

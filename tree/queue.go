@@ -144,13 +144,17 @@ func (p *plan) read(r Request) error {
 	}
 	if r.Parent != "" {
 		var err error
-		if p.Parent, err = ParsePath(string(r.Parent)); err != nil {
+		p.Parent, err = ParsePath(string(r.Parent))
+		if bad, is := errors.AsType[*windlass.BadInputError](err); is {
+			bad.Field = "parent path"
+		}
+		if err != nil {
 			return err
 		}
 	}
 	if r.Under != nil {
 		var err error
-		if p.under, err = r.Under.compile(); err != nil {
+		if p.under, err = r.Under.compile("parent"); err != nil {
 			return err
 		}
 	}

@@ -115,7 +115,7 @@ func TestTree_BadInput_IsRefusedWithNothingDone(t *testing.T) {
 			"parent name":   {Name: "a", Type: "t", Under: &Pattern{Name: "("}},
 			"parent type":   {Name: "a", Type: "t", Under: &Pattern{Type: "["}},
 			"parent":        {Name: "a", Type: "t", Parent: "b_t", Under: &Pattern{}},
-			"job path":      {Name: "a", Type: "t", Parent: "b"},
+			"parent path":   {Name: "a", Type: "t", Parent: "b"},
 			"name function": {Name: "a", Type: "t", NameOf: func(string, string) string { return "x" }},
 			"type":          {Name: "a", Type: "t", Spec: windlass.Spec{Type: "u"}},
 			"props":         {Name: "a", Type: "t", Data: json.RawMessage("{")},

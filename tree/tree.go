@@ -157,7 +157,7 @@ func (t *Tree) Completed(ctx context.Context) ([]JobInfo, error) {
 
 // Find returns the jobs whose name and type match a pattern.
 func (t *Tree) Find(ctx context.Context, p Pattern) ([]JobInfo, error) {
-	if _, err := p.compile(); err != nil {
+	if _, err := p.compile("pattern"); err != nil {
 		return nil, err
 	}
 	forest, err := t.Load(ctx)
