@@ -8,6 +8,7 @@ import (
 	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/layout"
+	"github.com/windlass-go/windlass/internal/listing"
 	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
@@ -24,7 +25,7 @@ type Client struct {
 	// tracer is nil for none.
 	tracer events.Tracer
 	// copy answers lists; nil means that the broker does.
-	copy    *TaskCopy
+	copy    *listing.Copy
 	silence session.Silence
 }
 

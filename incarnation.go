@@ -157,7 +157,7 @@ func (in *incarnation) join(ctx context.Context) error {
 		return err
 	}
 	in.coord = coord
-	if in.listener, err = coordinator.NewListener(in.config.Broker, in.config.Namespace, reconcileEvery); err != nil {
+	if in.listener, err = coordinator.NewListener(in.config.Broker, in.config.Namespace, mirror.ReconcileEvery); err != nil {
 		return err
 	}
 	if in.config.Coordinator != nil {
@@ -244,7 +244,7 @@ func (in *incarnation) follow(ctx context.Context) {
 		}
 	}
 	start := func(source mirror.Source, apply func(mirror.Update)) {
-		source.Broker, source.Reconcile = in.config.Broker, reconcileEvery
+		source.Broker, source.Reconcile = in.config.Broker, mirror.ReconcileEvery
 		in.work.Go(func() {
 			mirror.Follow(ctx, source, func(u mirror.Update) { bring(func() { apply(u) }) })
 		})

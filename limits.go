@@ -67,9 +67,6 @@ const (
 
 // Times that no setting changes.
 const (
-	// reconcileEvery is the period after which a copy checks whether its watch has
-	// missed anything.
-	reconcileEvery = 2 * time.Minute
 	// retryClaim is the delay before a claim that failed at the broker is retried.
 	retryClaim = 500 * time.Millisecond
 	// retryEnd is the delay before endings that failed at the broker, and reads for a

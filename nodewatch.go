@@ -50,7 +50,7 @@ func (c *Client) WatchNodes(ctx context.Context) iter.Seq2[NodeChange, error] {
 			})
 		})
 		sources := []mirror.Source{{Prefix: c.space.Nodes()}, {Prefix: c.space.Tasks(), Strip: w.tasks.Strip}}
-		c.follow(ctx, sources, looks, w.take)
+		mirror.FollowAll(ctx, c.broker, sources, looks, w.take)
 	}
 }
 
@@ -81,22 +81,22 @@ func (w *nodeWatch) silentSince(n *mirror.Node) time.Time {
 }
 
 // take applies an update, and shows what it has changed once everything is known.
-func (w *nodeWatch) take(u sourced, complete bool) bool {
+func (w *nodeWatch) take(u mirror.Sourced, complete bool) bool {
 	switch {
-	case u.source == woken:
+	case u.Source == mirror.Woken:
 		return !complete || w.show()
 	case u.Err != nil:
 		return w.yield(NodeChange{}, fmt.Errorf("watch nodes: %w", u.Err))
-	case u.source == 0 && u.Snapshot != nil:
+	case u.Source == 0 && u.Snapshot != nil:
 		w.nodes.Reset(u.Snapshot)
-	case u.source == 0:
+	case u.Source == 0:
 		w.nodes.Apply(u.Batch)
 	case u.Snapshot != nil:
 		w.tasks.Reset(u.Snapshot)
 	default:
 		w.tasks.Apply(u.Batch)
 	}
-	w.at = u.revision()
+	w.at = u.Revision()
 	return !complete || w.show()
 }
 

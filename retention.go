@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/listing"
 	"github.com/windlass-go/windlass/internal/meter"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -236,7 +237,7 @@ func endedAt(id string, value []byte, f Filter) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	info := TaskInfo{
-		ID: id, Type: record.Type, Status: Status(record.State), Node: record.Node, Errors: record.Errors, Tags: tagsIn(record.Spec),
+		ID: id, Type: record.Type, Status: Status(record.State), Node: record.Node, Errors: record.Errors, Tags: listing.TagsIn(record.Spec),
 		SubmittedAt: record.SubmittedAt, ClaimedAt: record.ClaimedAt, FinishedAt: record.ChangedAt,
 	}
 	if !f.Matches(info) {

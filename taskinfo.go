@@ -7,8 +7,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/internal/depend"
-	"github.com/windlass-go/windlass/internal/kind"
-	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/listing"
 	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -64,14 +63,36 @@ type Blocked struct {
 	FailedNeedsCount int      `json:"failed_needs_count,omitempty"`
 }
 
-// blockersShown is how many of the tasks are listed that one waits for. There may be ten
-// thousand, and an event each second tells of them.
-const blockersShown = 20
+// readListed reads what a list shows of a spec.
+func readListed(value []byte) listing.Spec {
+	spec, err := parseSpec(value)
+	s := listing.Spec{
+		Type: spec.Type, Tags: spec.Tags, Priority: spec.Priority, Weight: spec.Weight, NotBefore: spec.NotBefore, Needs: spec.Needs, Retry: spec.RetryPolicy(), Err: err,
+	}
+	if at := spec.SubmittedAt; !at.IsZero() { // a copy: a pointer into the spec would keep all of it
+		s.Submitted = &at
+	}
+	return s
+}
 
-// blockedBy returns which blockers block a task, the first ones.
-func blockedBy(blockers []string, tasks *mirror.Tasks, most int) Blocked {
-	w := kind.Waits(blockers, tasks, most)
-	return Blocked{BlockedBy: append([]string{}, w.By...), BlockedByCount: w.Count, FailedNeeds: w.Failed, FailedNeedsCount: w.FailedCount}
+// infoOf returns a listed task as it is shown.
+func infoOf(t *listing.Task) TaskInfo {
+	w := &t.Waits
+	return TaskInfo{
+		ID: t.ID, Type: t.Type, Status: Status(t.Status), Node: t.Node, Token: t.Token, SubmittedAt: t.SubmittedAt, ClaimedAt: t.ClaimedAt,
+		Priority: t.Priority, Weight: t.Weight,
+		Blocked: Blocked{BlockedBy: notNil(w.By), BlockedByCount: w.Count, FailedNeeds: w.Failed, FailedNeedsCount: w.FailedCount},
+		Errors:  notNil(t.Errors), Failures: t.Failures, FailuresMax: t.FailuresMax, Restarts: t.Restarts,
+		Until: t.Until, NotBefore: t.NotBefore, FinishedAt: t.FinishedAt, Tags: t.Tags,
+	}
+}
+
+// notNil returns a list that is [] in JSON if it is empty.
+func notNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
 }
 
 // WaitsFor names the tasks, the first ones of many with their number, or those of them that
@@ -86,7 +107,6 @@ func (b Blocked) WaitsFor() string {
 // LastError returns the text of the latest error, empty if there is none.
 func (t TaskInfo) LastError() string { return statemachine.LastError(t.Errors) }
 
-// lastError returns the text of the latest error, empty if there is none.
 // ChangedAt returns when something happened to the task last, as far as a list shows it:
 // it was submitted or claimed, had an error, or ended. It is zero if no time is known.
 func (t TaskInfo) ChangedAt() time.Time {

@@ -88,16 +88,3 @@ func TestSubmission_TagsHaveLimits(t *testing.T) {
 		t.Error("no tags and an empty set of them differ")
 	}
 }
-
-func TestIndex_FindsTheTagsOfWhatHasEnded(t *testing.T) {
-	record := statemachine.Record{}
-	Spec{Type: "x", Group: "tags", Tags: map[string]string{"k": "<v>"}}.keepInput(&record, nil)
-	if tags := tagsIn(record.Spec); len(tags) != 1 || tags["k"] != "<v>" {
-		t.Errorf("%s has %v", record.Spec, tags)
-	}
-	for _, spec := range []string{"", `{"group":"tags"}`, `{"require":{"tags":"x"}}`, `{"tags":`, `{"tags":{}}`} {
-		if tags := tagsIn([]byte(spec)); len(tags) != 0 {
-			t.Errorf("%s has %v", spec, tags)
-		}
-	}
-}

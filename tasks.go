@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/listing"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -75,21 +75,26 @@ func (c *Client) Count(ctx context.Context, f Filter) (map[Status]int, error) {
 
 // eachTask passes the selected tasks to take, by ID, until it returns false.
 func (c *Client) eachTask(ctx context.Context, f Filter, take func(TaskInfo) bool) error {
+	r := listing.Range{Prefix: f.IDPrefix, After: f.After, AllBlockers: f.AllBlockers}
+	each := func(t *listing.Task) bool {
+		info := infoOf(t)
+		return !f.Matches(info) || take(info)
+	}
 	if c.copy != nil {
-		if c.copy.each(ctx, f, take) {
+		if c.copy.Each(ctx, r, each) {
 			return nil
 		}
-		over, err := c.copy.alone(ctx)
+		over, err := c.copy.Alone(ctx)
 		if err != nil {
 			return fmt.Errorf("list tasks: %w", err)
 		}
 		defer over()
 	}
-	b, err := loadTaskIndex(ctx, c.broker, c.space)
+	all, err := listing.Load(ctx, c.broker, c.space, readListed)
 	if err != nil {
 		return fmt.Errorf("list tasks: %w", err)
 	}
-	b.each(slices.Sorted(b.ids()), f, take)
+	all.Each(r, each)
 	return nil
 }
 
@@ -109,20 +114,20 @@ func (c *Client) Task(ctx context.Context, id string) (TaskDetail, error) {
 	if err != nil {
 		return TaskDetail{}, fmt.Errorf("task %q: %w", id, err)
 	}
-	b := newTaskIndex(c.space)
+	all := listing.NewIndex(c.space, readListed)
 	for _, kv := range r.Reads {
 		if kv != nil {
-			b.set(broker.Event{KV: *kv})
+			all.Set(broker.Event{KV: *kv})
 		}
 	}
-	if err := b.readBlockers(ctx, c.broker, id); err != nil {
+	if err := all.ReadBlockers(ctx, c.broker, id); err != nil {
 		return TaskDetail{}, fmt.Errorf("task %q: %w", id, err)
 	}
-	info, ok := b.info(id, time.Now())
+	listed, ok := all.Task(id, time.Now())
 	if !ok {
 		return TaskDetail{}, fmt.Errorf("task %q: %w", id, ErrNotFound)
 	}
-	d := detail(info, r.Reads)
+	d := detail(infoOf(&listed), r.Reads)
 	if owner := r.Reads[2]; owner != nil && owner.Session != 0 {
 		silent, err := c.silence.Of(ctx, c.broker, c.space.Sessions(), owner.Session)
 		if err != nil {

@@ -1,8 +1,7 @@
-package windlass
+package listing
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -16,104 +15,43 @@ import (
 	"github.com/windlass-go/windlass/internal/waiting"
 )
 
-// TaskChange is a task that appeared or changed, or that is gone.
-type TaskChange struct {
-	Task TaskInfo
+// Change is a task that appeared or changed, or that is gone.
+type Change struct {
+	Task Task
 	// Gone is true if a task that was selected before was deleted or is no longer
 	// selected. Only its ID is set then.
 	Gone bool
-	// Revision is the store revision at which the watch learned of the change. The data
-	// of a task is spread over several prefixes that are watched separately, so
-	// revisions may fall from one change to the next.
+	// Revision is the store revision at which the watch learned of the change.
 	Revision int64
 }
 
-// WatchTasks yields the selected tasks, sorted by ID, and then every change, until ctx
-// is done or the caller stops. Of a task that waits for others, and still does when one of
-// them ends, it tells at most once a second. If the broker is unreachable, it yields the error and
-// continues once the broker is back; the caller may stop instead.
-func (c *Client) WatchTasks(ctx context.Context, f Filter) iter.Seq2[TaskChange, error] {
-	return func(yield func(TaskChange, error) bool) {
-		w := newTaskWatch(c.space, f)
-		c.follow(ctx, w.tasks.sources(), w.later.C, func(u sourced, complete bool) bool {
+// Watch yields the selected tasks, sorted by ID, and then every change, until ctx is done or the caller stops. Of a task
+// that waits for others, and still does when one of them ends, it tells at most once a second. It yields the errors of
+// the broker and goes on once that is back.
+func Watch(ctx context.Context, b broker.Broker, space keys.Space, read Read, selects func(*Task) bool) iter.Seq2[Change, error] {
+	return func(yield func(Change, error) bool) {
+		w := newWatch(space, read, selects)
+		mirror.FollowAll(ctx, b, w.tasks.sources(), w.later.C, func(u mirror.Sourced, complete bool) bool {
 			switch {
-			case u.source == woken:
+			case u.Source == mirror.Woken:
 				return !complete || w.showMoved(yield)
 			case u.Err != nil:
-				return yield(TaskChange{}, fmt.Errorf("watch tasks: %w", u.Err))
+				return yield(Change{}, u.Err)
 			}
 			changed := w.apply(u)
-			return !complete || w.show(changed, int64(u.revision()), yield)
+			return !complete || w.show(changed, int64(u.Revision()), yield)
 		})
 	}
 }
 
-// follow watches several prefixes and passes their updates to take, one at a time,
-// until take returns false or ctx is done. complete is true once each prefix was listed
-// in full: a partial picture would show tasks in a wrong state. What wakes it passes an
-// update of no prefix.
-func (c *Client) follow(ctx context.Context, sources []mirror.Source, wake <-chan time.Time, take func(u sourced, complete bool) bool) {
-	ctx, cancel := context.WithCancel(ctx)
-	var following sync.WaitGroup
-	defer following.Wait()
-	defer cancel()
-	updates := make(chan sourced)
-	for i, source := range sources {
-		source.Broker, source.Reconcile = c.broker, reconcileEvery
-		following.Go(func() {
-			mirror.Follow(ctx, source, func(u mirror.Update) {
-				select {
-				case updates <- sourced{Update: u, source: i}:
-				case <-ctx.Done():
-				}
-			})
-		})
-	}
-	seen := map[int]bool{}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-wake:
-			if !take(sourced{source: woken}, len(seen) == len(sources)) {
-				return
-			}
-		case u := <-updates:
-			if u.Snapshot != nil {
-				seen[u.source] = true
-			}
-			if !take(u, len(seen) == len(sources)) {
-				return
-			}
-		}
-	}
-}
-
-// woken is the source of no update.
-const woken = -1
-
-// sourced is an update and the index of the watched prefix that it belongs to.
-type sourced struct {
-	mirror.Update
-	source int
-}
-
-// revision returns the revision to which the update brings its source.
-func (s sourced) revision() broker.Revision {
-	if s.Snapshot != nil {
-		return s.Snapshot.Revision
-	}
-	return s.Batch.Revision
-}
-
-// taskWatch is the state of a watch. One goroutine calls its methods; others may read
+// watch is the state of a watch. One goroutine calls its methods; others may read
 // the index while they hold mu.
-type taskWatch struct {
-	filter Filter
+type watch struct {
+	selects func(*Task) bool
 	// mu is held while the index changes. The goroutine that changes it reads it
 	// without mu, except for its fading entries, which others remove as well.
 	mu    sync.RWMutex
-	tasks *taskIndex
+	tasks *Index
 	// at is the revision up to which each source is known.
 	at [sourceCount]broker.Revision
 	// own, if set, reports whether this program deleted a key at a revision. It is set
@@ -132,10 +70,10 @@ type taskWatch struct {
 	movedAt time.Time
 }
 
-func newTaskWatch(space keys.Space, f Filter) *taskWatch {
-	tasks := newTaskIndex(space)
-	return &taskWatch{
-		filter: f, tasks: tasks, shown: map[string]bool{},
+func newWatch(space keys.Space, read Read, selects func(*Task) bool) *watch {
+	tasks := NewIndex(space, read)
+	return &watch{
+		selects: selects, tasks: tasks, shown: map[string]bool{},
 		waits: waiting.NewIndex(tasks.tasks), moved: map[string]bool{}, later: time.NewTimer(movedEvery),
 	}
 }
@@ -147,17 +85,17 @@ const fadingMax = 500 * time.Millisecond
 
 // leave marks tasks whose keys were just deleted as fading, except those that this
 // program deleted itself.
-func (w *taskWatch) leave(before []TaskInfo, at map[string]broker.Revision) {
-	for _, info := range before {
-		if r := at[info.ID]; !w.tasks.lists(info.ID) && w.at[stateSource] < r && !w.own(w.tasks.space.Task(info.ID), r) {
-			w.tasks.fading[info.ID] = fading{info, r, time.Now().Add(fadingMax)}
+func (w *watch) leave(before []Task, at map[string]broker.Revision) {
+	for _, task := range before {
+		if r := at[task.ID]; !w.tasks.lists(task.ID) && w.at[stateSource] < r && !w.own(w.tasks.space.Task(task.ID), r) {
+			w.tasks.fading[task.ID] = fading{task, r, time.Now().Add(fadingMax)}
 		}
 	}
 }
 
 // left returns the tasks that are no longer fading: they have ended, exist again, or
 // are gone.
-func (w *taskWatch) left() (gone []string) {
+func (w *watch) left() (gone []string) {
 	now := time.Now()
 	for id, l := range w.tasks.fading {
 		if w.at[stateSource] >= l.at || !now.Before(l.until) || w.tasks.tasks.Get(id) != nil {
@@ -169,7 +107,7 @@ func (w *taskWatch) left() (gone []string) {
 }
 
 // hasAny reports whether the index has any of some keys.
-func (w *taskWatch) hasAny(keys []string) bool {
+func (w *watch) hasAny(keys []string) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return slices.ContainsFunc(keys, w.tasks.has)
@@ -177,7 +115,7 @@ func (w *taskWatch) hasAny(keys []string) bool {
 
 // deleted records a key that this program deleted: the task is not shown until its
 // state is known.
-func (w *taskWatch) deleted(key string) {
+func (w *watch) deleted(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if id := w.tasks.space.Parse(key).Name; w.tasks.fading[id].at > 0 {
@@ -186,8 +124,8 @@ func (w *taskWatch) deleted(key string) {
 }
 
 // batch applies changes.
-func (w *taskWatch) batch(source int, events []broker.Event) (changed []string) {
-	var before []TaskInfo
+func (w *watch) batch(source int, events []broker.Event) (changed []string) {
+	var before []Task
 	at := map[string]broker.Revision{}
 	if source == taskSource && w.own != nil {
 		for _, e := range events {
@@ -195,39 +133,39 @@ func (w *taskWatch) batch(source int, events []broker.Event) (changed []string) 
 			if !e.Deleted || p.Kind != keys.Task && p.Kind != keys.Props {
 				continue
 			}
-			if info, ok := w.tasks.info(p.Name, time.Now()); ok {
-				before, at[p.Name] = append(before, info), e.KV.Modified
+			if task, ok := w.tasks.Task(p.Name, time.Now()); ok {
+				before, at[p.Name] = append(before, task), e.KV.Modified
 			}
 		}
 	}
 	for _, e := range events {
-		changed = append(changed, w.tasks.set(e))
+		changed = append(changed, w.tasks.Set(e))
 	}
 	w.leave(before, at)
 	return changed
 }
 
 // apply applies an update and returns the tasks that it may have changed.
-func (w *taskWatch) apply(u sourced) (changed []string) {
+func (w *watch) apply(u mirror.Sourced) (changed []string) {
 	switch {
-	case u.Snapshot != nil && u.source == taskSource:
+	case u.Snapshot != nil && u.Source == taskSource:
 		w.mu.Lock()
 		changed = w.tasks.tasks.Reset(u.Snapshot)
 		w.mu.Unlock()
 	case u.Snapshot != nil:
-		changed = w.reset(u.source, u.Snapshot)
+		changed = w.reset(u.Source, u.Snapshot)
 	default:
 		w.mu.Lock()
-		changed = w.batch(u.source, u.Batch.Events)
+		changed = w.batch(u.Source, u.Batch.Events)
 		w.mu.Unlock()
 	}
 	w.mu.Lock()
-	w.at[u.source] = max(w.at[u.source], u.revision())
+	w.at[u.Source] = max(w.at[u.Source], u.Revision())
 	changed = append(changed, w.left()...)
 	w.mu.Unlock()
 	slices.Sort(changed)
 	changed = slices.Compact(changed)
-	if u.source != taskSource {
+	if u.Source != taskSource {
 		return changed
 	}
 	for _, id := range changed {
@@ -242,11 +180,11 @@ func (w *taskWatch) apply(u sourced) (changed []string) {
 
 // reset applies a listing of the claims or of the states. It parses the listing before
 // it locks the index.
-func (w *taskWatch) reset(source int, listing *mirror.Snapshot) (changed []string) {
-	next := newTaskIndex(w.tasks.space)
+func (w *watch) reset(source int, listing *mirror.Snapshot) (changed []string) {
+	next := NewIndex(w.tasks.space, w.tasks.read)
 	next.words, next.values = w.tasks.words, w.tasks.values
 	for _, kv := range listing.KVs {
-		changed = append(changed, next.set(broker.Event{KV: kv}))
+		changed = append(changed, next.Set(broker.Event{KV: kv}))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -270,7 +208,7 @@ const (
 
 // showMoved yields tasks that wait for less than was shown of them, and says when it is to be
 // called again.
-func (w *taskWatch) showMoved(yield func(TaskChange, error) bool) bool {
+func (w *watch) showMoved(yield func(Change, error) bool) bool {
 	var some []string
 	for id := range w.moved {
 		if len(some) == movedMost {
@@ -287,7 +225,7 @@ func (w *taskWatch) showMoved(yield func(TaskChange, error) bool) bool {
 }
 
 // show yields the changed tasks, and now or later those that wait for them.
-func (w *taskWatch) show(changed []string, at int64, yield func(TaskChange, error) bool) bool {
+func (w *watch) show(changed []string, at int64, yield func(Change, error) bool) bool {
 	if !w.begun {
 		w.begun = true
 		clear(w.moved)
@@ -307,21 +245,21 @@ func (w *taskWatch) show(changed []string, at int64, yield func(TaskChange, erro
 	return true
 }
 
-func (w *taskWatch) showSome(changed []string, at int64, yield func(TaskChange, error) bool) bool {
+func (w *watch) showSome(changed []string, at int64, yield func(Change, error) bool) bool {
 	now := time.Now()
 	slices.Sort(changed)
 	for _, id := range slices.Compact(changed) {
 		if id == "" {
 			continue // a key that is not ours
 		}
-		info, ok := w.tasks.info(id, now)
-		selected := ok && w.filter.Matches(info)
+		task, ok := w.tasks.Task(id, now)
+		selected := ok && w.selects(&task)
 		if !selected && !w.shown[id] {
 			continue
 		}
-		change := TaskChange{Task: info, Revision: at}
+		change := Change{Task: task, Revision: at}
 		if !selected {
-			change = TaskChange{Task: TaskInfo{ID: id}, Gone: true, Revision: at}
+			change = Change{Task: Task{ID: id}, Gone: true, Revision: at}
 			delete(w.shown, id)
 		} else {
 			w.shown[id] = true
@@ -334,10 +272,10 @@ func (w *taskWatch) showSome(changed []string, at int64, yield func(TaskChange, 
 }
 
 // index records what a task waits for, which may have changed.
-func (w *taskWatch) index(id string) {
+func (w *watch) index(id string) {
 	var blockers []string
 	if t := w.tasks.tasks.Get(id); t != nil {
-		blockers = depend.Blockers(id, w.tasks.spec(t).needs)
+		blockers = depend.Blockers(id, w.tasks.spec(t).Needs)
 	}
 	w.waits.Put(id, blockers)
 }
