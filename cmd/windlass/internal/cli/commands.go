@@ -334,7 +334,7 @@ func (a *app) warnPaused(ctx context.Context, c *windlass.Client, message statem
 		}
 		if n := len(slices.DeleteFunc(tasks, func(t windlass.TaskInfo) bool { return !told[t.ID] || t.FinishedAt != nil })); n > 0 {
 			p := paused[taskType]
-			a.warn(fmt.Sprintf("%d of these tasks wait until their type %q is resumed; it is %v", n, taskType, &p))
+			a.warn(fmt.Sprintf("%d of these tasks wait until their type %q is resumed; it is paused %v", n, taskType, &p))
 		}
 	}
 }
