@@ -8,6 +8,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/events"
+	"github.com/windlass-go/windlass/internal/life"
 	"github.com/windlass-go/windlass/internal/schedule"
 )
 
@@ -71,7 +72,7 @@ func (c Config) sharesTypes(types []string) bool {
 
 // leaving reports whether a run is ending or being given away and no longer counts.
 func (r *run) leaving() bool {
-	return r.departing || r.phase == phaseStopping || r.phase == phaseEnding
+	return r.departing || r.phase == life.Stopping || r.phase == life.Ending
 }
 
 // held yields the claims that this node holds.
@@ -96,8 +97,8 @@ func (in *incarnation) heldBy(id string) (h schedule.Held, ok bool) {
 		losses++
 	}
 	return schedule.Held{
-		ID: id, Token: r.claim.token(), Class: r.class(), Started: in.node.timeOf(r.published.started), Parked: r.phase == phaseParked,
-		Losses: losses, Leaves: r.leaving(), Saving: r.phase == phaseSaving, Pulled: in.config.pulls(r.class().Type),
+		ID: id, Token: r.claim.token(), Class: r.class(), Started: in.node.timeOf(r.published.started), Parked: r.phase == life.Parked,
+		Losses: losses, Leaves: r.leaving(), Saving: r.phase == life.Saving, Pulled: in.config.pulls(r.class().Type),
 	}, true
 }
 
@@ -148,7 +149,7 @@ func (in *incarnation) giveAway(now time.Time) {
 		if d.Draining {
 			cause = ErrDraining
 		}
-		if in.stopRun(d.ID, cause); r.handTo != "" && r.phase == phaseStopping {
+		if in.stopRun(d.ID, cause); r.handTo != "" && r.phase == life.Stopping {
 			in.out.hints.Put(d.ID, in.hint(r), now.Add(announceAfter))
 		}
 	}

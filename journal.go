@@ -8,6 +8,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/life"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/internal/outbox"
 	"github.com/windlass-go/windlass/statemachine"
@@ -175,7 +176,7 @@ func (j *journal) commanded(r *run, c *taskCommand, err error, now time.Time) {
 func (in *incarnation) markRecorded(records []coordinator.AuditRecord) {
 	for i := range records {
 		n := &records[i]
-		if r := in.runs[n.ID]; r != nil && r.claim.fencing == n.Token && r.phase != phaseEnding {
+		if r := in.runs[n.ID]; r != nil && r.claim.fencing == n.Token && r.phase != life.Ending {
 			r.recorded = true
 		} else {
 			n.Claimed = nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/windlass-go/windlass/internal/life"
 	"github.com/windlass-go/windlass/internal/mirror"
 )
 
@@ -124,7 +125,7 @@ func (in *incarnation) nextWake(now time.Time) time.Duration {
 		earlier(in.closeBy)
 	case stageWorking:
 		in.wakeForTasks(now, earlier)
-		earlier(in.giving.Wake(in.toldOthers()))
+		earlier(in.giving.Wake(in.out.toldOthers()))
 		for i := range chores {
 			earlier(chores[i].due(in))
 		}
@@ -182,7 +183,7 @@ func (in *incarnation) sessionLost() {
 	in.stage = stageLost
 	in.dropQueued()
 	for id, r := range in.runs {
-		if r.handle == nil && r.phase != phaseEnding {
+		if r.handle == nil && r.phase != life.Ending {
 			in.forget(id)
 			continue
 		}

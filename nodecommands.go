@@ -95,6 +95,6 @@ func (in *incarnation) drainStep(now time.Time) {
 		in.setMode(in.info.Frozen, in.info.Cordoned, true)
 	}
 	if in.info.Draining {
-		in.giving.Drained(in.toldOthers(), now)
+		in.giving.Drained(in.out.toldOthers(), now)
 	}
 }

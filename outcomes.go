@@ -10,6 +10,7 @@ import (
 
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/events"
+	"github.com/windlass-go/windlass/internal/life"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -41,36 +42,45 @@ func (in *incarnation) exited(x exit) {
 	case unread.Message == statemachine.Run && (said.Message == statemachine.Pause || said.Message == statemachine.Sleep):
 		said = unread // it came later than what the handler acts upon
 	}
-	switch {
-	case errors.Is(r.cause, ErrLost) && in.stage != stageLost, errors.Is(r.cause, ErrDeleted) && in.stage == stageLost:
+	in.judge(r, x, said, life.Return{
+		ClaimLost: errors.Is(r.cause, ErrLost), SessionLost: in.stage == stageLost, Deleted: errors.Is(r.cause, ErrDeleted),
+		Killed: killed, Commanded: r.command != nil && !r.command.told, Rests: rests, Expired: r.expired,
+		Stopped: r.cause != nil, HasSaid: hasSaid, Said: said.Message,
+	}.Verdict())
+	if in.runs[x.id] == r {
+		in.node.publishRun(r) // for the fence, the handler is no longer out
+	}
+}
+
+// judge carries out the verdict on a run whose handler has returned.
+func (in *incarnation) judge(r *run, x exit, said statemachine.Command, v life.Verdict) {
+	switch v {
+	case life.Drop:
 		in.drop(r, r.cause)
-	case errors.Is(r.cause, ErrDeleted):
-		in.abandon(r)
-	case said.Message == statemachine.Complete && !killed:
-		in.complete(r)
-	case in.stage == stageLost:
+	case life.DropLost:
 		in.drop(r, context.Cause(in.session.Context()))
-	case killed, r.command != nil && !r.command.told:
+	case life.Abandon:
+		in.abandon(r)
+	case life.Complete:
+		in.complete(r)
+	case life.CarryOut:
 		r.keepResult()
 		in.carryOut(r)
-	case rests && !r.expired && (!hasSaid || changesNothing(said.Message)):
+	case life.Rest:
 		r.keepResult()
 		in.rest(r)
-	case hasSaid && !(r.expired && said.Message == statemachine.Release):
+	case life.Heed:
 		in.conclude(r, said)
-	case r.expired:
+	case life.TimedOut:
 		err := fmt.Errorf("%w: after %v", ErrTimeout, time.Duration(r.claim.kind.Spec.Timeout))
 		if !errors.Is(x.err, ErrRelease) {
 			err = fmt.Errorf("%w: %w", err, x.err)
 		}
 		in.fault(r, err)
-	case r.cause != nil:
+	case life.Release:
 		in.giveBack(r)
-	default:
+	case life.Fail:
 		in.fault(r, x.err)
-	}
-	if in.runs[x.id] == r {
-		in.node.publishRun(r) // for the fence, the handler is no longer out
 	}
 }
 
@@ -105,7 +115,7 @@ func (in *incarnation) conclude(r *run, c statemachine.Command) {
 		in.fault(r, fmt.Errorf("the handler returned an invalid message: %w", err))
 	case c.Message == statemachine.Error:
 		in.fault(r, errors.New(c.Error))
-	case c.Message == statemachine.Release, r.cause != nil && changesNothing(c.Message):
+	case c.Message == statemachine.Release, r.cause != nil && life.ChangesNothing(c.Message):
 		if r.dequeued != nil { // who dequeues says how often
 			in.release(r)
 		} else {
@@ -243,11 +253,9 @@ func (in *incarnation) fail(r *run, err error) {
 // timeoutStep tells the handlers whose time is over to stop.
 func (in *incarnation) timeoutStep(now time.Time) {
 	for _, id := range in.timeouts.PopDue(now) {
-		if r := in.runs[id]; r != nil && r.phase == phaseRunning {
+		if r := in.runs[id]; r != nil && r.phase.On(life.Expire) == life.StopHandler {
 			r.expired = true
-			in.enter(r, phaseStopping)
-			in.node.markStopped(r)
-			r.handle.Stop(ErrTimeout)
+			in.halt(r, ErrTimeout) // it is no cause to give the task up
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/deaths"
+	"github.com/windlass-go/windlass/internal/life"
 	"github.com/windlass-go/windlass/internal/outbox"
 )
 
@@ -102,7 +103,7 @@ func rowsOf(in *incarnation) []row {
 	}).After(func(now time.Time) {
 		o.hints.Sift(now, func(id string, _ broker.Txn) bool {
 			r := in.runs[id]
-			return r != nil && r.phase == phaseStopping && r.handTo != "" // its handler has not returned
+			return r != nil && r.phase == life.Stopping && r.handTo != "" // its handler has not returned
 		})
 	})
 	commands := outbox.NewRow(&o.commands, all, all, begin, func(ctx context.Context, _ []string, txns []broker.Txn) func() {
@@ -125,6 +126,11 @@ func rowsOf(in *incarnation) []row {
 
 // publishInfo queues the publication of the node's registration.
 func (o *outgoing) publishInfo() { o.info.Put(struct{}{}, struct{}{}, time.Time{}) }
+
+// toldOthers reports whether the node's current registration was published. In the
+// plans of other nodes, a task that is given away before would be assigned to this
+// node.
+func (o *outgoing) toldOthers() bool { return o.info.Empty() }
 
 // settled reports whether the node may leave: no call is in flight, and no ending
 // waits. While its session is not lost, the node also writes the audit records, and publishes

@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/internal/heap"
+	"github.com/windlass-go/windlass/internal/life"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
 // park holds the claim without a handler.
 func (in *incarnation) park(r *run) {
-	in.enter(r, phaseParked)
+	in.enter(r, life.Parked)
 	r.handle = nil
 	in.node.publishRun(r)
 }
@@ -19,7 +20,7 @@ func (in *incarnation) park(r *run) {
 func (in *incarnation) wakeParked(now time.Time) {
 	for _, r := range in.parked.popDue(now) {
 		switch {
-		case r.phase != phaseParked:
+		case r.phase.On(life.Due) != life.Act:
 		case !in.session.MayStart():
 			in.parked.set(r, now.Add(in.session.Timing().Renew))
 		case r.record.State == statemachine.Runnable:

@@ -1,6 +1,7 @@
 package windlass
 
 import (
+	"github.com/windlass-go/windlass/internal/life"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -21,7 +22,7 @@ func (in *incarnation) checkPauses() {
 		switch was, is := before[taskType], in.paused[taskType]; {
 		case is && !was:
 			in.pauseRun(r)
-		case was && !is && r.phase == phaseParked && r.record.TypePaused:
+		case was && !is && r.record.TypePaused && r.phase.On(life.ResumeType) == life.Act:
 			in.awake(r)
 		}
 	}
@@ -40,10 +41,11 @@ func (in *incarnation) checkPauses() {
 // pauseRun stops the handler of a task whose type is paused. A run that is about to start
 // one is paused then.
 func (in *incarnation) pauseRun(r *run) {
-	switch {
-	case r.phase == phaseRunning:
-		in.stopRun(r.claim.id, ErrTypePaused)
-	case r.phase == phaseParked && r.record.State == statemachine.Runnable && !r.unreadable:
+	switch reaction := r.phase.On(life.PauseType); {
+	case reaction == life.StopHandler:
+		r.cause = ErrTypePaused
+		in.halt(r, r.cause)
+	case reaction == life.Act && r.record.State == statemachine.Runnable && !r.unreadable:
 		in.parked.remove(r)
 		in.rest(r)
 	}
@@ -56,10 +58,4 @@ func (in *incarnation) rest(r *run) {
 	} else {
 		in.resume(r)
 	}
-}
-
-// changesNothing reports whether a message that a handler returns leaves its task as it
-// is.
-func changesNothing(m statemachine.Message) bool {
-	return m == statemachine.Release || m == statemachine.Run || m == statemachine.Checkpoint
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/life"
 )
 
 // RecordDeath records that a process has died that ran the work of tasks for this node, as a supervisor
@@ -47,7 +48,7 @@ func (n *Node) RecordDeath(ctx context.Context, process string, tasks []string) 
 			in.out.deaths.Put(d.incarnation, d.record, time.Now())
 		}
 		for _, l := range d.lost {
-			if r := in.runs[l.Task]; r != nil && r.claim.fencing == l.Token && r.phase == phaseRunning {
+			if r := in.runs[l.Task]; r != nil && r.claim.fencing == l.Token && r.phase == life.Running {
 				in.stopRun(l.Task, crash{process})
 			}
 		}

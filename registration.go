@@ -143,11 +143,6 @@ func (in *incarnation) setMode(frozen, cordoned, draining bool) {
 	in.board.Reconsider()
 }
 
-// toldOthers reports whether the node's current registration was published. In the
-// plans of other nodes, a task that is given away before would be assigned to this
-// node.
-func (in *incarnation) toldOthers() bool { return in.out.info.Empty() }
-
 // publish publishes the node's registration as it is now, if that is due.
 func (in *incarnation) publish(ctx context.Context, now time.Time) {
 	c, due := in.out.info.Take(now)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/life"
 )
 
 // isOutdated reports whether the task of a held claim was changed since it was read.
@@ -20,10 +21,10 @@ func (in *incarnation) isOutdated(r *run) bool {
 // tags alone, which concern no handler. Where a handler is on its way out for another
 // reason, resume does so once that is stored.
 func (in *incarnation) update(r *run) {
-	switch {
-	case r.phase == phaseRunning && (r.claim.listensToUpdates() || r.hasKind(in.kinds.OfTask(in.tasks.Get(r.claim.id)))):
+	switch reaction := r.phase.On(life.Change); {
+	case reaction == life.Tell && (r.claim.listensToUpdates() || r.hasKind(in.kinds.OfTask(in.tasks.Get(r.claim.id)))):
 		in.out.changes.Put(r.claim.id, struct{}{}, time.Time{})
-	case r.phase == phaseRunning, r.phase == phaseParked:
+	case reaction != life.Nothing:
 		in.stopRun(r.claim.id, ErrUpdated)
 	}
 }
@@ -45,7 +46,7 @@ func (in *incarnation) readAgain(ctx context.Context, ids []string, _ []struct{}
 		for i, result := range results {
 			r := in.runs[ids[i]]
 			switch {
-			case r == nil || r.phase != phaseRunning || !in.isOutdated(r):
+			case r == nil || r.phase != life.Running || !in.isOutdated(r):
 			case result.Err != nil:
 				in.out.changes.Put(ids[i], struct{}{}, time.Now().Add(retryEnd))
 			case result.Reads[0] != nil: // or it is deleted, as the copy will show

@@ -13,26 +13,11 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/depend"
+	"github.com/windlass-go/windlass/internal/life"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/internal/runner"
 	"github.com/windlass-go/windlass/placement"
 	"github.com/windlass-go/windlass/statemachine"
-)
-
-// phase is what a run is doing.
-type phase uint8
-
-const (
-	// phaseRunning: the handler runs.
-	phaseRunning phase = iota + 1
-	// phaseStopping: the handler was told to stop.
-	phaseStopping
-	// phaseEnding: the claim is being given back, or the task removed.
-	phaseEnding
-	// phaseSaving: a state is being stored and takes effect afterwards.
-	phaseSaving
-	// phaseParked: the claim is held without a handler.
-	phaseParked
 )
 
 // labelTask and labelType are the labels of the goroutines of a handler, in profiles.
@@ -46,7 +31,7 @@ type run struct {
 	claim  *Claim
 	record progress
 	// phase is set by enter only.
-	phase phase
+	phase life.Phase
 	// counted is true if it counts as this node's load.
 	counted bool
 	// active is true if it is counted as one whose handler has not returned.
@@ -138,14 +123,16 @@ func (n *Node) timeOf(m moment) time.Time {
 func (r *run) class() *placement.Class { return r.claim.kind.Class }
 
 // enter changes the phase of a run, and updates the load of this node.
-func (in *incarnation) enter(r *run, p phase) {
+func (in *incarnation) enter(r *run, p life.Phase) {
 	r.phase = p
 	in.countRun(r)
-	in.countActive(r)
 }
 
+// countRun counts a run as load of this node, unless it leaves, and among those of its type whose handlers have not
+// returned: one that sleeps or is paused uses up no concurrency.
 func (in *incarnation) countRun(r *run) {
-	counts := in.runs[r.claim.ID()] == r && !r.leaving() && !in.config.pulls(r.class().Type)
+	held := in.runs[r.claim.ID()] == r
+	counts := held && !r.leaving() && !in.config.pulls(r.class().Type)
 	switch {
 	case counts == r.counted:
 	case counts:
@@ -153,7 +140,16 @@ func (in *incarnation) countRun(r *run) {
 	default:
 		in.fleet.Hold(in.config.Name, r.class(), -1)
 	}
-	r.counted = counts
+	active := held && (r.phase == life.Running || r.phase == life.Stopping)
+	switch {
+	case active == r.active:
+	case active:
+		in.fleet.Active(r.class().Type, 1)
+	default:
+		in.fleet.Active(r.class().Type, -1)
+		in.board.RoomChanged()
+	}
+	r.counted, r.active = counts, active
 }
 
 // progress is the part of a task's record that changes while it is held.
@@ -300,7 +296,7 @@ func (in *incarnation) start(r *run) {
 		return
 	}
 	id, token := r.claim.ID(), r.claim.token()
-	in.enter(r, phaseRunning)
+	in.enter(r, life.Running)
 	r.expired = false
 	in.parked.remove(r)
 	r.claim.stopListening() // an earlier run has listened, and this one does not yet
@@ -337,24 +333,30 @@ func (in *incarnation) start(r *run) {
 // stopRun tells a run to stop, for a cause. A parked run is given back at once.
 func (in *incarnation) stopRun(id string, cause error) {
 	r := in.runs[id]
-	switch {
-	case r == nil:
-	case r.phase == phaseParked:
+	if r == nil {
+		return
+	}
+	switch reaction := r.phase.On(life.Stop); {
+	case reaction == life.StopHandler:
+		r.cause = cause
+		in.halt(r, cause)
+	case reaction == life.GiveBack:
 		in.parked.remove(r)
 		r.cause = cause
 		in.board.LoadFell()
 		if in.release(r); errors.Is(cause, ErrDeleted) {
 			r.outcome = events.Dropped
 		}
-	case r.phase == phaseRunning:
-		in.enter(r, phaseStopping)
+	case reaction == life.Note, reaction == life.NoteFirst && r.cause == nil && (r.phase != life.Ending || r.before != nil):
 		r.cause = cause
-		in.node.markStopped(r)
-		r.handle.Stop(cause)
-	case r.phase == phaseSaving, r.phase == phaseStopping && r.cause == nil,
-		r.phase == phaseEnding && r.before != nil && r.cause == nil:
-		r.cause = cause // released when what it was told before is done and stored, or taken back
 	}
+}
+
+// halt tells the handler of a run to stop.
+func (in *incarnation) halt(r *run, cause error) {
+	in.enter(r, life.Stopping)
+	in.node.markStopped(r)
+	r.handle.Stop(cause)
 }
 
 // markStopped publishes that the handler of a run was told to stop.
@@ -373,7 +375,7 @@ func (in *incarnation) release(r *run) { in.queueRelease(r, in.keepsPlace(r)) }
 
 // queueRelease gives the claim back, and keeps the task for this node if that is to be back.
 func (in *incarnation) queueRelease(r *run, kept bool) {
-	in.enter(r, phaseEnding)
+	in.enter(r, life.Ending)
 	if r.departing {
 		in.giving.Returned(r.claim.ID(), time.Now())
 	}
@@ -416,7 +418,7 @@ func (in *incarnation) isDeleted(r *run) bool {
 // save stores the run's record and keeps the claim.
 func (in *incarnation) save(r *run) {
 	in.end(r, coordinator.Save)
-	in.enter(r, phaseSaving)
+	in.enter(r, life.Saving)
 }
 
 // end queues the writing of a run's record.
@@ -438,7 +440,7 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 		in.release(r)
 		return
 	}
-	if in.enter(r, phaseEnding); kind == coordinator.Done {
+	if in.enter(r, life.Ending); kind == coordinator.Done {
 		r.claim.traceEnd()
 	}
 	ending.Replaces, ending.Command = r.stateRevision, r.command.of()
@@ -455,7 +457,7 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 func (in *incarnation) drop(r *run, cause error) {
 	in.events.Fenced(r.claim.ID(), r.claim.Token(), cause)
 	at := time.Now()
-	if r.returned != 0 && r.phase != phaseParked {
+	if r.returned != 0 && r.phase != life.Parked {
 		at = in.node.timeOf(r.returned)
 	}
 	in.out.audit.lost(r, cause, at)
@@ -463,20 +465,17 @@ func (in *incarnation) drop(r *run, cause error) {
 	in.forget(r.claim.ID())
 }
 
-// lose handles a claim that the mirror shows as gone.
+// lose handles a claim that the mirror shows as gone. One that is being ended finds out by its own transaction, or that
+// is what removed it.
 func (in *incarnation) lose(r *run, cause error) {
-	switch r.phase {
-	case phaseParked:
+	switch r.phase.On(life.Lose) {
+	case life.Forget:
 		in.drop(r, cause)
-	case phaseRunning, phaseStopping:
-		in.enter(r, phaseStopping)
+	case life.StopHandler:
 		r.cause = cause
-		in.node.markStopped(r)
-		r.handle.Stop(cause)
-	case phaseSaving:
+		in.halt(r, cause)
+	case life.Note:
 		r.cause = cause
-	case phaseEnding:
-		// Its own transaction finds out, or is what removed it.
 	}
 }
 
@@ -487,7 +486,6 @@ func (in *incarnation) forget(id string) {
 	delete(in.runs, id)
 	in.claims ^= r.claim.sum()
 	in.countRun(r)
-	in.countActive(r)
 	r.dequeued.settle(events.Dropped)
 	r.dequeued = nil
 	in.parked.remove(r)
@@ -519,7 +517,7 @@ func (n *Node) publishRun(r *run) {
 func (n *Node) showRun(r *run) {
 	f := &r.published
 	n.uncount(r.claim.id)
-	f.since, f.state, f.parked, f.handle = r.since, codeOf(r.record.State), r.phase == phaseParked, r.handle
+	f.since, f.state, f.parked, f.handle = r.since, codeOf(r.record.State), r.phase == life.Parked, r.handle
 	n.held[r.claim.id] = r
 	n.states[f.state]++
 }

@@ -69,21 +69,6 @@ func (in *incarnation) countFleet() {
 	}
 }
 
-// countActive counts the runs whose handlers have not returned, by type. Runs that
-// sleep or are paused do not count: they do not use up concurrency.
-func (in *incarnation) countActive(r *run) {
-	active := in.runs[r.claim.id] == r && (r.phase == phaseRunning || r.phase == phaseStopping)
-	switch {
-	case active == r.active:
-	case active:
-		in.fleet.Active(r.class().Type, 1)
-	default:
-		in.fleet.Active(r.class().Type, -1)
-		in.board.RoomChanged()
-	}
-	r.active = active
-}
-
 // count keeps the tally of what the other nodes hold, including tasks on their way from
 // one node to another. What this node holds it counts from its own runs.
 func (in *incarnation) count(t *mirror.Task, by int) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/life"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -75,14 +76,13 @@ func (in *incarnation) waiting(r *run) *taskCommand {
 // applyCommand applies a command that was heard while its task is held. It waits for a
 // state that is being stored or a task that is being given back.
 func (in *incarnation) applyCommand(r *run) {
-	switch r.phase {
-	case phaseParked:
+	switch r.phase.On(life.Command) {
+	case life.Act:
 		in.applyToIdle(r)
-	case phaseRunning, phaseStopping:
+	case life.Tell:
 		if c := in.waiting(r); c != nil && r.cause == nil && !r.expired && in.isCurrent(r, c) {
 			in.applyToRunning(r, c)
 		}
-	case phaseEnding, phaseSaving:
 	}
 }
 
@@ -95,7 +95,7 @@ func (in *incarnation) applyToIdle(r *run) bool {
 			return false
 		}
 		if !in.isCurrent(r, c) {
-			if r.phase != phaseParked {
+			if r.phase != life.Parked {
 				in.park(r) // until it is known whether the command still is
 			}
 			return true
@@ -146,10 +146,10 @@ func (in *incarnation) applyToRunning(r *run, c *taskCommand) {
 		in.discard(r, c.err)
 		return
 	}
-	c.told = r.claim.tell(c.Command) && r.phase == phaseRunning
+	c.told = r.claim.tell(c.Command) && r.phase == life.Running
 	r.command = c
 	switch {
-	case r.phase == phaseStopping:
+	case r.phase == life.Stopping:
 		return // the last one wins, once the handler has returned
 	case c.Message == statemachine.Run, c.Message == statemachine.Checkpoint:
 		in.discard(r, nil)
@@ -157,9 +157,7 @@ func (in *incarnation) applyToRunning(r *run, c *taskCommand) {
 	case c.told && c.Message != statemachine.Kill:
 		return // it ends by itself
 	}
-	in.enter(r, phaseStopping)
-	in.node.markStopped(r)
-	r.handle.Stop(stopCause(c.Command))
+	in.halt(r, stopCause(c.Command)) // the command says what is to become of it
 }
 
 // stopCause returns the cause with which a command stops a handler.
@@ -224,7 +222,7 @@ func (in *incarnation) commandChecked(id string, c *taskCommand, there bool) {
 	if !there {
 		r.applied = max(r.applied, c.revision) // by the owner before
 	}
-	if r.phase == phaseParked {
+	if r.phase == life.Parked {
 		in.resume(r)
 		return
 	}
