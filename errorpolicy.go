@@ -15,15 +15,16 @@ type Duration time.Duration
 // MarshalJSON implements json.Marshaler.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON implements json.Unmarshaler. Its error reads well after the name of the field.
 func (d *Duration) UnmarshalJSON(text []byte) error {
 	var s string
-	if err := json.Unmarshal(text, &s); err != nil {
-		return fmt.Errorf("duration %s: must be text such as \"1h30m\"", shorten.To(string(text), 80))
+	err := json.Unmarshal(text, &s)
+	var parsed time.Duration
+	if err == nil {
+		parsed, err = time.ParseDuration(s)
 	}
-	parsed, err := time.ParseDuration(s)
 	if err != nil {
-		return fmt.Errorf("duration %q: must be text such as \"1h30m\"", shorten.To(s, 80))
+		return fmt.Errorf(`must be a duration such as "1h30m", not %s`, shorten.To(string(text), 80))
 	}
 	*d = Duration(parsed)
 	return nil

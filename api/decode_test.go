@@ -29,8 +29,8 @@ func TestDecode_AnErrorNamesThePlace(t *testing.T) {
 		{"a field of an item", list, `[{"id":"a"},{"id":"b","priority":"high"}]`, 422, "body[1].priority", "expected integer"},
 		{"a field of a field", list, `[{"id":"a","retry":{"min":7}}]`, 422, "body[0].retry.min", "expected string"},
 		{"a number that is none of a computer", list, `[{"id":"a","weight":1e400}]`, 422, "body[0].weight", "is a number beyond those of 64 bits"},
-		{"a value that the type refuses", one, `{"id":"a","timeout":"soon"}`, 422, "body.timeout", `duration "soon": must be text such as "1h30m"`},
-		{"a value that the type of an item refuses", list, `[{"id":"a"},{"id":"b","retry":{"min":"1e9s"}}]`, 422, "body[1].retry.min", `duration "1e9s": must be text such as "1h30m"`},
+		{"a value that the type refuses", one, `{"id":"a","timeout":"soon"}`, 422, "body.timeout", `must be a duration such as "1h30m", not "soon"`},
+		{"a value that the type of an item refuses", list, `[{"id":"a"},{"id":"b","retry":{"min":"1e9s"}}]`, 422, "body[1].retry.min", `must be a duration such as "1h30m", not "1e9s"`},
 		{"half of a character", one, `{"id":"a\ud83d"}`, 422, "body.id", "has half of a character"},
 		{"half of one in a name", one, `{"id":"a","props":{"\udc00":1}}`, 422, "body.props.\uFFFD", "has half of a character"},
 		{"a value of an item that is too large", list, `[{"id":"a"},{"id":"b","priority":5000}]`, 422, "body[1].priority", "must be"},
@@ -53,8 +53,8 @@ func TestPatch_AnErrorNamesThePlace(t *testing.T) {
 	b := newBench(t, nil)
 	b.submit(windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "t"}})
 	for patch, want := range map[string]string{
-		`{"timeout":"soon"}`:          `body.timeout duration "soon": must be text such as "1h30m"`,
-		`{"timeout":7}`:               `body.timeout duration 7: must be text such as "1h30m"`,
+		`{"timeout":"soon"}`:          `body.timeout must be a duration such as "1h30m", not "soon"`,
+		`{"timeout":7}`:               `body.timeout must be a duration such as "1h30m", not 7`,
 		`{"retry":{"errors":"many"}}`: "body.retry.errors must be a whole number of at most 64 bits, not string",
 		`{"not_before":"soon"}`:       `body.not_before must be a time such as "2026-01-02T15:04:05Z"`,
 		`{"needs":["b",1]}`:           "body.needs[1] must be a text, not number",
