@@ -72,7 +72,7 @@ smoke: ## the few end-to-end tests that .ci/run runs
 RACE = ./api ./broker ./broker/etcd ./broker/faulty ./broker/memory ./coordinator ./election ./cmd/windlass/internal/exectask \
 	./internal/mirror ./internal/runner ./observe/metrics ./session ./observe/tracing ./tree ./windlasstest
 # Of the node itself, tests that have it do all that it does.
-RACE_NODE = ^Test(Faults|Claim|Fence|Handler|Node|States|Elections|Concurrency|Detached)_
+RACE_NODE = ^Test(Faults|Claim|Fence|Handler|Node|States|Elections|Concurrency|Lease)_
 .PHONY: race
 race: ## the race detector over what starts goroutines
 	$(GO) test -race -short -timeout 8m $(RACE)

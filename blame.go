@@ -9,6 +9,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/deaths"
+	"github.com/windlass-go/windlass/internal/edit"
 	"github.com/windlass-go/windlass/internal/mirror"
 )
 
@@ -85,8 +86,8 @@ func (n *Node) runAgain(ctx context.Context, r deaths.Refuted) error {
 	detail, err := client.Task(ctx, r.Task)
 	if err == nil && detail.Status == StatusFailed && detail.Token > int64(r.Token) && strings.HasPrefix(detail.LastError(), deaths.SetAside) {
 		if err = client.Rerun(ctx, Rerun{KeepProgress: true}, r.Task)[0]; err == nil {
-			client.note(ctx, map[string]changeNote{r.Task: {
-				text: fmt.Sprintf("continue, by node %s: it was set aside wrongly, as %s explains the deaths", n.config.Name, r.By), ended: detail.Token,
+			edit.AddNotes(ctx, n.config.Broker, n.space, map[string]edit.Note{r.Task: {
+				Text: fmt.Sprintf("continue, by node %s: it was set aside wrongly, as %s explains the deaths", n.config.Name, r.By), Ended: detail.Token,
 			}})
 			n.events.BroughtBack(r.Task, r.By)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/edit"
 	"github.com/windlass-go/windlass/internal/invalid"
 	"github.com/windlass-go/windlass/internal/layout"
 	"github.com/windlass-go/windlass/session"
@@ -15,18 +16,18 @@ import (
 // those of package broker.
 var (
 	// ErrNotFound: no such task or node; see also *NotFoundError.
-	ErrNotFound = errors.New("not found")
+	ErrNotFound = edit.ErrNotFound
 	// ErrExists: a task with this ID is live.
 	ErrExists = errors.New("the task exists already")
 	// ErrWorking: a node holds the task with this ID.
-	ErrWorking = errors.New("the task is being worked on")
+	ErrWorking = edit.ErrWorking
 	// ErrNoParent: the parent of a job is not in the tree.
-	ErrNoParent = errors.New("the job above it is not in the tree")
+	ErrNoParent = edit.ErrNoParent
 	// ErrFinished: the task with this ID has ended; see *FinishedError.
 	ErrFinished = errors.New("the task has ended already")
 	// ErrUnmetNeed: a task that this one needs, or a job above it, was refused in the same
 	// call, or has failed so that this one would be killed at once.
-	ErrUnmetNeed = errors.New("its need is not met")
+	ErrUnmetNeed = edit.ErrUnmetNeed
 	// ErrNoInput: it is not known what the task was submitted with, since an older version
 	// ended it.
 	ErrNoInput = errors.New("it is not known what the task was submitted with")

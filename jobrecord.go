@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/depend"
+	"github.com/windlass-go/windlass/internal/edit"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/stored"
 )
@@ -49,31 +49,11 @@ func (s Submission) validateJob() error {
 	return nil
 }
 
-// parent returns the ID of the parent job, empty if there is none or the task is no
-// job.
-func (s *submitting) parent() string {
-	if i := strings.LastIndex(s.ID, keys.JobSeparator); i >= 0 && s.Spec.Job {
-		return s.ID[:i]
-	}
-	return ""
-}
-
-// putJob adds a job's record in the tree to the transaction of a submission. A new job
-// needs an existing parent.
-func (c *Client) putJob(txn *broker.Txn, s *submitting) {
-	if !s.Spec.Job {
-		return
-	}
-	parent := s.parent()
-	if parent != "" && s.updates == nil && s.replaces == 0 {
-		txn.If = append(txn.If, broker.Exists(c.space.Job(parent)))
-	}
-	last := s.ID[strings.LastIndex(s.ID, keys.JobSeparator)+1:]
-	record := JobRecord{Parent: strings.ReplaceAll(parent, keys.JobSeparator, "/"), Data: s.Props, Spec: s.Spec, QueuedAt: s.Spec.SubmittedAt}
-	record.Name, record.Type, _ = keys.ParseJobSegment(last)
+// EncodeJob implements edit.Spec.
+func (s *toStore) EncodeJob(f edit.Facts, id, parent string) ([]byte, error) {
+	record := JobRecord{Parent: strings.ReplaceAll(parent, keys.JobSeparator, "/"), Data: s.props, Spec: s.spec, QueuedAt: f.SubmittedAt}
+	record.Name, record.Type, _ = keys.ParseJobSegment(id[strings.LastIndex(id, keys.JobSeparator)+1:])
 	record.Spec.Type, record.Spec.Job, record.Spec.SubmittedAt, record.Spec.Digest = "", false, time.Time{}, ""
 	record.Spec.RestartedAt, record.Spec.Turn, record.Spec.Trace, record.Spec.By = time.Time{}, 0, "", ""
-	if value, err := stored.Marshal(record); err == nil { // it does, as the spec and the properties did
-		txn.Then = append(txn.Then, broker.Put(c.space.Job(s.ID), value))
-	}
+	return stored.Marshal(record)
 }

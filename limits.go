@@ -48,10 +48,6 @@ const (
 	PriorityMin, PriorityMax = -1000, 1000
 	// SubmitBatchMax limits the tasks in one call of SubmitAll.
 	SubmitBatchMax = 1_000_000
-	// submitChunk limits the tasks that a client reads or writes in one call of the broker.
-	submitChunk = 4_000
-	// deleteChunk limits the tasks that a client deletes in one call of the broker, with their histories in memory.
-	deleteChunk = 1000
 	// claimBatchMax limits the claims, and the endings, in one call of the coordinator.
 	// A call spans several of the largest requests that a broker takes; adapters send
 	// those side by side.

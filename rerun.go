@@ -9,11 +9,9 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/attempts"
-	"github.com/windlass-go/windlass/internal/depend"
+	"github.com/windlass-go/windlass/internal/edit"
 	"github.com/windlass-go/windlass/internal/keys"
-	"github.com/windlass-go/windlass/internal/subtree"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -49,7 +47,7 @@ func (c *Client) Rerun(ctx context.Context, how Rerun, ids ...string) []error {
 	}
 	var errs []error
 	now := time.Now().UTC()
-	for some := range slices.Chunk(ids, submitChunk) {
+	for some := range slices.Chunk(ids, edit.Chunk) {
 		errs = append(errs, c.rerunLive(ctx, how, some, now)...)
 	}
 	return errs
@@ -63,8 +61,8 @@ func (c *Client) rerunEnded(ctx context.Context, how Rerun, ids []string) []erro
 	errs := make([]error, len(ids))
 	var again []Submission
 	var indexes []int
-	for start := 0; start < len(ids); start += submitChunk {
-		ended, failed := c.readEnded(ctx, ids[start:min(start+submitChunk, len(ids))])
+	for start := 0; start < len(ids); start += edit.Chunk {
+		ended, failed := c.readEnded(ctx, ids[start:min(start+edit.Chunk, len(ids))])
 		for n, s := range ended {
 			if failed[n] == nil {
 				s, failed[n] = s.changedBy(how.Change)
@@ -77,9 +75,7 @@ func (c *Client) rerunEnded(ctx context.Context, how Rerun, ids []string) []erro
 			again, indexes = append(again, s), append(indexes, start+n)
 		}
 	}
-	effects, refused := make([]Effect, len(again)), c.refuseSkipped(ctx, what, again)
-	c.enqueue(ctx, again, effects, refused)
-	for n, err := range refused {
+	for n, err := range c.SubmitAll(ctx, again) {
 		errs[indexes[n]] = err
 	}
 	return errs
@@ -107,7 +103,7 @@ func (c *Client) rerunLive(ctx context.Context, how Rerun, ids []string, now tim
 		open = nil
 		for n, err := range c.SubmitAll(ctx, restarts) {
 			all[read[n]] = err
-			if errors.Is(err, errChangedSince) && !broker.MaybeApplied(err) && attempt < attempts.Max {
+			if errors.Is(err, edit.ErrChanged) && !broker.MaybeApplied(err) && attempt < attempts.Max {
 				open = append(open, read[n])
 			}
 		}
@@ -125,46 +121,10 @@ func (s Submission) changedBy(change func(*Submission) error) (Submission, error
 		}
 	}
 	if after.Spec.Job != s.Spec.Job {
-		return s, errJobStays(after)
+		return s, edit.JobStays(after.Spec.Job)
 	}
 	s.Spec, s.Props = after.Spec, after.Props
 	return s, s.Validate()
-}
-
-// refuseSkipped refuses tasks that would be killed at once, because a task that they need,
-// and that is not to run again with them, has failed and skips them.
-func (c *Client) refuseSkipped(ctx context.Context, what string, again []Submission) []error {
-	together, outside := map[string]bool{}, map[string]error{}
-	for _, s := range again {
-		together[s.ID] = true
-	}
-	var txns []broker.Txn
-	var read []string
-	needs, errs := make([][]string, len(again)), make([]error, len(again))
-	for n, s := range again {
-		needs[n], errs[n] = subtree.Expand(ctx, c.broker, c.space, depend.Blockers(s.ID, s.Spec.Needs))
-		for _, need := range needs[n] {
-			if _, known := outside[need]; !known && !together[need] {
-				outside[need], read = nil, append(read, need)
-				txns = append(txns, broker.Txn{Then: []broker.Op{broker.Read(c.space.Task(need)), broker.Read(c.space.Failed(need))}})
-			}
-		}
-	}
-	for i, r := range c.broker.Commit(ctx, txns...) {
-		if outside[read[i]] = r.Err; r.Err == nil && r.Reads[0] == nil && r.Reads[1] != nil {
-			if mark := coordinator.ParseFailureMark(r.Reads[1].Value); mark.Skip {
-				outside[read[i]] = fmt.Errorf("%w: it would be killed at once, since %q is %s; run that again as well", ErrUnmetNeed, read[i], mark.State)
-			}
-		}
-	}
-	for n, s := range again {
-		for _, need := range needs[n] {
-			if err := outside[need]; err != nil && errs[n] == nil {
-				errs[n] = fmt.Errorf("%s task %q: %w", what, s.ID, err)
-			}
-		}
-	}
-	return errs
 }
 
 // readEnded reads what tasks that have ended were submitted with.

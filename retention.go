@@ -3,17 +3,12 @@ package windlass
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/coordinator"
-	"github.com/windlass-go/windlass/internal/depend"
-	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/edit"
 	"github.com/windlass-go/windlass/internal/listing"
 	"github.com/windlass-go/windlass/internal/meter"
 	"github.com/windlass-go/windlass/statemachine"
@@ -75,20 +70,23 @@ func (c *Client) Prune(ctx context.Context, r Retention, f Filter, dryRun bool) 
 			return Pruned{}, fmt.Errorf("prune: %w", err)
 		}
 	}
-	ended, err := c.ended(ctx, f)
+	ended, err := edit.FindEnded(ctx, c.broker, c.space, &editing, edit.Choice{
+		State: func(id string, value []byte) (time.Time, bool) { return endedAt(id, value, f) },
+		Bare:  func(id string) bool { return f.onlyIDs() && strings.HasPrefix(id, f.IDPrefix) },
+	})
 	if err != nil {
 		return Pruned{}, fmt.Errorf("prune: %w", err)
 	}
-	slices.SortFunc(ended, func(a, b endedTask) int { return cmp.Or(b.at.Compare(a.at), strings.Compare(a.id, b.id)) })
+	slices.SortFunc(ended, func(a, b edit.Ended) int { return cmp.Or(b.At.Compare(a.At), strings.Compare(a.ID, b.ID)) })
 	oldest := time.Now().Add(-r.Age)
 	pruned, done := Pruned{IDs: []string{}}, 0
-	var old []endedTask
+	var old []edit.Ended
 	for i, t := range ended {
-		switch goes := r.Age > 0 && t.at.Before(oldest) || r.Count > 0 && i >= r.Count; {
-		case goes && t.blocks && !r.Unblock:
+		switch goes := r.Age > 0 && t.At.Before(oldest) || r.Count > 0 && i >= r.Count; {
+		case goes && t.Blocks && !r.Unblock:
 			pruned.Kept++
 			pruned.Blocking++
-		case goes && t.needed && !t.blocks:
+		case goes && t.Needed && !t.Blocks:
 			pruned.Kept++
 			pruned.Needed++
 		case goes:
@@ -97,8 +95,8 @@ func (c *Client) Prune(ctx context.Context, r Retention, f Filter, dryRun bool) 
 			pruned.Kept++
 		}
 	}
-	for some := range slices.Chunk(old, submitChunk) {
-		gone, err := c.forget(ctx, some, dryRun)
+	for some := range slices.Chunk(old, edit.Chunk) {
+		gone, err := edit.Forget(ctx, c.broker, c.space, some, dryRun)
 		done += len(some)
 		meter.Set(ctx, done)
 		pruned.IDs = append(pruned.IDs, gone...)
@@ -109,116 +107,6 @@ func (c *Client) Prune(ctx context.Context, r Retention, f Filter, dryRun bool) 
 	}
 	slices.Sort(pruned.IDs)
 	return pruned, nil
-}
-
-// endedTask is a task that is not live and has left data behind.
-type endedTask struct {
-	id string
-	at time.Time
-	// state is the revision of its state, zero for none.
-	state broker.Revision
-	// needed is true if it has a state and a live task needs it, blocks if it failed
-	// and a live task waits for it.
-	needed, blocks bool
-}
-
-// ended finds the ended tasks, page by page: there may be very many.
-func (c *Client) ended(ctx context.Context, f Filter) ([]endedTask, error) {
-	byID := map[string]*endedTask{}
-	// unselected has tasks with a state that their history must not select: they are
-	// live, not what f asks for, or not readable.
-	unselected := map[string]bool{}
-	// left reports whether a task without a state is selected.
-	left := func(id string) bool { return !unselected[id] && f.onlyIDs() && strings.HasPrefix(id, f.IDPrefix) }
-	// A task with a state here and without a task key in the later read has ended;
-	// in the opposite order it could have been submitted in between.
-	for page, err := range c.broker.List(ctx, c.space.States()) {
-		if err != nil {
-			return nil, err
-		}
-		for _, kv := range page.KVs {
-			if p := c.space.Parse(kv.Key); p.Kind == keys.State {
-				if at, ok := endedAt(p.Name, kv.Value, f); ok {
-					byID[p.Name] = &endedTask{id: p.Name, at: at, state: kv.Modified}
-				} else {
-					unselected[p.Name] = true
-				}
-			}
-		}
-	}
-	for page, err := range c.broker.List(ctx, c.space.Histories()) {
-		if err != nil {
-			return nil, err
-		}
-		for _, kv := range page.KVs {
-			p := c.space.Parse(kv.Key)
-			if p.Kind != keys.History || byID[p.Name] != nil || !left(p.Name) {
-				continue
-			}
-			if h, err := statemachine.ParseHistory(kv.Value); err == nil && len(h.Entries) > 0 {
-				byID[p.Name] = &endedTask{id: p.Name, at: h.Entries[len(h.Entries)-1].At}
-			}
-		}
-	}
-	if err := c.spareLive(ctx, byID, left); err != nil {
-		return nil, err
-	}
-	ended := make([]endedTask, 0, len(byID))
-	for _, t := range byID {
-		ended = append(ended, *t)
-	}
-	return ended, nil
-}
-
-// spareLive removes the live tasks, and marks those of the others that live tasks need. It
-// takes a time that grows with the needs of the live tasks. left reports whether to forget a
-// failure mark of which nothing else is left.
-func (c *Client) spareLive(ctx context.Context, byID map[string]*endedTask, left func(id string) bool) error {
-	var failed []string
-	needed := map[string]bool{}
-	need := func(id string, spec []byte) {
-		for _, b := range depend.Blockers(id, needsOf(spec)) { // of an unreadable one the ancestors
-			needed[b] = true
-		}
-	}
-	for page, err := range c.broker.List(ctx, c.space.Tasks()) {
-		if err != nil {
-			return err
-		}
-		for _, kv := range page.KVs {
-			p := c.space.Parse(kv.Key)
-			switch p.Kind {
-			case keys.Task:
-				need(p.Name, kv.Value)
-			case keys.Requeue: // as which the task runs again
-				var again coordinator.Requeue
-				if json.Unmarshal(kv.Value, &again) == nil {
-					need(p.Name, again.Spec)
-				}
-			case keys.Failed:
-				failed = append(failed, p.Name)
-			}
-			switch {
-			case p.Kind == keys.Handover: // a handover note that is no longer needed
-			case p.Kind != keys.Failed:
-				delete(byID, p.Name)
-			case byID[p.Name] == nil && left(p.Name):
-				byID[p.Name] = &endedTask{id: p.Name} // nothing else is left of it
-			}
-		}
-	}
-	isNeeded := func(id string) bool {
-		return slices.ContainsFunc(depend.NeededAs(id), func(need string) bool { return needed[need] })
-	}
-	for _, t := range byID {
-		t.needed = t.state != 0 && isNeeded(t.id)
-	}
-	for _, id := range failed {
-		if t := byID[id]; t != nil {
-			t.blocks = isNeeded(id)
-		}
-	}
-	return nil
 }
 
 // onlyIDs reports whether a filter selects by ID alone.
@@ -247,40 +135,4 @@ func endedAt(id string, value []byte, f Filter) (time.Time, bool) {
 		return time.Time{}, true
 	}
 	return *record.ChangedAt, true
-}
-
-// forget removes what tasks left behind, unless they have been submitted again.
-func (c *Client) forget(ctx context.Context, tasks []endedTask, dryRun bool) (gone []string, err error) {
-	if dryRun {
-		for _, t := range tasks {
-			gone = append(gone, t.id)
-		}
-		return gone, nil
-	}
-	txns := make([]broker.Txn, len(tasks))
-	for i, t := range tasks {
-		state := broker.Absent(c.space.State(t.id))
-		if t.state != 0 {
-			state = broker.Modified(c.space.State(t.id), t.state)
-		}
-		txns[i] = broker.Txn{
-			If: []broker.Cond{broker.Absent(c.space.Task(t.id)), broker.Absent(c.space.Props(t.id)), broker.Absent(c.space.Owner(t.id)), state},
-			Then: []broker.Op{
-				broker.Delete(c.space.State(t.id)), broker.Delete(c.space.History(t.id)), broker.Delete(c.space.Progress(t.id)),
-				broker.Delete(c.space.Failed(t.id)), broker.Delete(c.space.Handover(t.id)),
-			},
-		}
-		if keys.CheckJobID(t.id) == nil {
-			txns[i].Then = append(txns[i].Then, broker.Delete(c.space.Job(t.id)))
-		}
-	}
-	for i, r := range c.broker.Commit(ctx, txns...) {
-		switch {
-		case r.Err != nil:
-			err = errors.Join(err, r.Err)
-		case r.OK:
-			gone = append(gone, tasks[i].id)
-		}
-	}
-	return gone, err
 }

@@ -7,12 +7,9 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/attempts"
+	"github.com/windlass-go/windlass/internal/edit"
 	"github.com/windlass-go/windlass/internal/keys"
-	"github.com/windlass-go/windlass/statemachine"
 )
-
-// errChangedSince: the task is not any more what a change was based on.
-var errChangedSince = errors.New("it was changed meanwhile")
 
 // Update changes a live task. It reads the task, lets change edit its submission, and
 // submits that with Submission.Update. If the task is changed by others in between,
@@ -34,7 +31,7 @@ func (c *Client) Update(ctx context.Context, id string, change func(*Submission)
 		}
 		s.ID, s.Update, s.Rerun, s.Requeue, s.base = id, true, false, false, base
 		if s.Spec.Job != job {
-			return "", errJobStays(s)
+			return "", edit.JobStays(s.Spec.Job)
 		}
 		if err := s.Validate(); err != nil {
 			return "", err
@@ -43,7 +40,7 @@ func (c *Client) Update(ctx context.Context, id string, change func(*Submission)
 			return EffectUnchanged, nil
 		}
 		effects, errs := c.Enqueue(ctx, []Submission{s})
-		if !errors.Is(errs[0], errChangedSince) || broker.MaybeApplied(errs[0]) {
+		if !errors.Is(errs[0], edit.ErrChanged) || broker.MaybeApplied(errs[0]) {
 			return effects[0], errs[0]
 		}
 	}
@@ -90,7 +87,7 @@ func (c *Client) readSubmissions(ctx context.Context, ids []string) ([]Submissio
 // submissionIn returns what is stored of a task's submission.
 func submissionIn(id string, task, props, state *broker.KV) (s Submission, err error) {
 	if task == nil {
-		return s, notLive(id, state)
+		return s, editing.NotLive(id, state)
 	}
 	if s.Spec, err = parseSpec(task.Value); err != nil {
 		return Submission{}, fmt.Errorf("task %q: %w", id, err)
@@ -99,19 +96,4 @@ func submissionIn(id string, task, props, state *broker.KV) (s Submission, err e
 		s.Props = props.Value
 	}
 	return s, nil
-}
-
-// notLive returns the error for a task that is not live.
-func notLive(id string, state *broker.KV) error {
-	if state != nil {
-		if record, err := statemachine.Parse(state.Value); err == nil && record.State.Terminal() {
-			return finishedAs(id, record.State, true)
-		}
-	}
-	return fmt.Errorf("task %q: %w", id, ErrNotFound)
-}
-
-// errJobStays: a task does not become a job of the tree, or the other way round.
-func errJobStays(s Submission) error {
-	return badInput("job", s.Spec.Job, "must stay as it is")
 }

@@ -1,4 +1,4 @@
-package windlass
+package edit
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/changes"
+	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -20,13 +21,12 @@ const (
 	noteRounds = 4
 )
 
-// noted returns a history with what somebody did to its task. owner is the claim that is
-// held, nil for none, and ended the token of the run after which it was done, 0 for a task
-// that was live. It returns false for one that was live and has no history, as one that was
+// noted returns a history with a note. owner is the claim that is held, nil for none. It
+// returns false for a live task that has no history, as one that was
 // never claimed: nobody would remove it. What has ended has a history, which its node may not
 // have written yet.
-func noted(history, owner *broker.KV, what string, ended int64) (value []byte, ok bool) {
-	if history == nil && ended == 0 {
+func noted(history, owner *broker.KV, note Note) (value []byte, ok bool) {
+	if history == nil && note.Ended == 0 {
 		return nil, false
 	}
 	var before []byte
@@ -37,10 +37,10 @@ func noted(history, owner *broker.KV, what string, ended int64) (value []byte, o
 	if err != nil {
 		return nil, false // it stays as it is, for a person to repair
 	}
-	e := statemachine.HistoryEntry{At: time.Now().UTC(), Event: statemachine.EventCommand, Detail: what}
+	e := statemachine.HistoryEntry{At: time.Now().UTC(), Event: statemachine.EventCommand, Detail: note.Text}
 	switch n := len(h.Entries); {
-	case ended != 0:
-		e.Token = ended
+	case note.Ended != 0:
+		e.Token = note.Ended
 	case owner != nil:
 		e.Token = int64(owner.Created)
 	case n > 0:
@@ -53,47 +53,47 @@ func noted(history, owner *broker.KV, what string, ended int64) (value []byte, o
 
 // noteUpdates writes into the histories of tasks who changed them, and what. Nothing depends
 // on it: where it fails, the history lacks that.
-func (c *Client) noteUpdates(ctx context.Context, submitted []*submitting) {
-	by := Caller(ctx)
-	if by == "" {
+func (b *Batch) noteUpdates(ctx context.Context, submitted []*Task) {
+	if b.by == "" {
 		return
 	}
-	what := map[string]changeNote{}
-	for _, s := range submitted {
-		if text, ended := s.changed(); text != "" {
-			what[s.ID] = changeNote{s.verb() + ", by " + by + ": " + text, ended}
+	what := map[string]Note{}
+	for _, t := range submitted {
+		if text, ended := t.changed(); text != "" {
+			what[t.ID] = Note{t.verb() + ", by " + b.by + ": " + text, ended}
 		}
 	}
-	c.note(ctx, what)
+	AddNotes(ctx, b.broker, b.space, what)
 }
 
-// note writes notes into the histories of tasks, each of which may change meanwhile.
-func (c *Client) note(ctx context.Context, what map[string]changeNote) {
+// Note is what a history is to say of a change.
+type Note struct {
+	Text string
+	// Ended is the token of the run after which the change was made, 0 for a change of a live task.
+	Ended int64
+}
+
+// AddNotes writes notes into the histories of tasks, each of which may change meanwhile. It removes from what those that
+// it has written, or that need none.
+func AddNotes(ctx context.Context, b broker.Broker, space keys.Space, what map[string]Note) {
 	for round := 0; len(what) > 0 && round < noteRounds; round++ {
-		c.noteOnce(ctx, what)
+		addOnce(ctx, b, space, what)
 	}
 }
 
-// changeNote is what a history is to say of a change, and the token of the run after which it
-// was made, 0 for a change of a live task.
-type changeNote struct {
-	text  string
-	ended int64
-}
-
-// noteOnce makes one attempt at each history, and removes those that need none any more.
-func (c *Client) noteOnce(ctx context.Context, what map[string]changeNote) {
+// addOnce makes one attempt at each history.
+func addOnce(ctx context.Context, b broker.Broker, space keys.Space, what map[string]Note) {
 	var ids []string
 	var reads, writes []broker.Txn
 	for id := range what {
 		ids = append(ids, id)
-		reads = append(reads, broker.Txn{Then: []broker.Op{broker.Read(c.space.History(id)), broker.Read(c.space.Owner(id))}})
+		reads = append(reads, broker.Txn{Then: []broker.Op{broker.Read(space.History(id)), broker.Read(space.Owner(id))}})
 	}
 	var written []string
-	for i, r := range c.broker.Commit(ctx, reads...) {
+	for i, r := range b.Commit(ctx, reads...) {
 		if r.Err == nil {
-			note, key := what[ids[i]], c.space.History(ids[i])
-			if value, ok := noted(r.Reads[0], r.Reads[1], note.text, note.ended); ok {
+			note, key := what[ids[i]], space.History(ids[i])
+			if value, ok := noted(r.Reads[0], r.Reads[1], note); ok {
 				unchanged := broker.Absent(key)
 				if r.Reads[0] != nil {
 					unchanged = broker.Modified(key, r.Reads[0].Modified)
@@ -105,7 +105,7 @@ func (c *Client) noteOnce(ctx context.Context, what map[string]changeNote) {
 		}
 		delete(what, ids[i])
 	}
-	for i, r := range c.broker.Commit(ctx, writes...) {
+	for i, r := range b.Commit(ctx, writes...) {
 		if r.Err != nil || r.OK {
 			delete(what, written[i])
 		}
@@ -113,13 +113,13 @@ func (c *Client) noteOnce(ctx context.Context, what map[string]changeNote) {
 }
 
 // verb returns what a history calls a submission that changes a task.
-func (s *submitting) verb() string {
+func (t *Task) verb() string {
 	switch {
-	case *s.effect == EffectUpdated:
+	case t.Effect == Updated:
 		return "update"
-	case s.ended == 0:
+	case t.Ended == 0:
 		return "rerun"
-	case s.keepProgress:
+	case t.KeepProgress:
 		return "continue"
 	}
 	return "retry"
@@ -128,13 +128,13 @@ func (s *submitting) verb() string {
 // changed says what a submission has changed of the task that was there, live or ended. It
 // is empty if that is not known, or nothing that was submitted. ended is the token of the last
 // run of a task that had ended, 0 for others.
-func (s *submitting) changed() (text string, ended int64) {
-	spec, props, ended := s.replaced()
+func (t *Task) changed() (text string, ended int64) {
+	spec, props, ended := t.replaced()
 	if spec == nil {
 		return "", 0
 	}
 	var texts []string
-	for _, change := range changes.Of(changes.Fields(spec, props), changes.Fields(s.spec, s.Props)) {
+	for _, change := range changes.Of(changes.Fields(spec, props), changes.Fields(t.spec, t.Props)) {
 		for _, value := range []*json.RawMessage{&change.From, &change.To} {
 			*value = json.RawMessage(shorten.To(string(*value), valueShownMax))
 		}
@@ -147,25 +147,21 @@ func (s *submitting) changed() (text string, ended int64) {
 // replaced returns the spec and the properties that a submission has replaced, nil if they
 // are not known, and the token of the last run of a task that had ended. The values are those
 // of the keys of replacedBy.
-func (s *submitting) replaced() (spec, props []byte, ended int64) {
+func (t *Task) replaced() (spec, props []byte, ended int64) {
 	switch {
-	case s.before == nil:
-	case *s.effect == EffectUpdated && s.before[0] != nil:
-		if s.before[1] != nil {
-			props = s.before[1].Value
+	case t.before == nil:
+	case t.Effect == Updated && t.before[0] != nil:
+		if t.before[1] != nil {
+			props = t.before[1].Value
 		}
-		return s.before[0].Value, props, 0
-	case *s.effect == EffectRerun && s.before[2] != nil:
-		record, err := statemachine.Parse(s.before[2].Value)
+		return t.before[0].Value, props, 0
+	case t.Effect == Rerun && t.before[2] != nil:
+		record, err := statemachine.Parse(t.before[2].Value)
 		if err != nil {
 			break
 		}
-		was, err := submittedAs(s.ID, record, s.before[5:])
-		if err != nil {
-			break
-		}
-		if spec, err = json.Marshal(was.Spec); err == nil {
-			return spec, was.Props, record.Token
+		if spec, props, err = t.rules.Input(t.ID, record, t.before[5:]); err == nil {
+			return spec, props, record.Token
 		}
 	}
 	return nil, nil, 0

@@ -1,4 +1,4 @@
-package windlass
+package edit
 
 import (
 	"cmp"
@@ -11,75 +11,74 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/attempts"
 	"github.com/windlass-go/windlass/internal/depend"
+	"github.com/windlass-go/windlass/internal/invalid"
 	"github.com/windlass-go/windlass/internal/subtree"
 )
 
 // refuseCycles refuses the tasks that would wait for themselves, through live tasks or
-// tasks of the same call. It returns the others.
-func (c *Client) refuseCycles(ctx context.Context, open []*submitting, errs []error) []*submitting {
-	g, err := c.graphOf(ctx, open)
+// tasks of the same call.
+func (b *Batch) refuseCycles(ctx context.Context) {
+	g, err := b.graphOf(ctx, b.open)
 	if err != nil {
-		for _, s := range open {
-			errs[s.index] = fmt.Errorf("submit task %q: %w", s.ID, err)
-		}
-		return nil
+		b.refuseAll(err)
+		return
 	}
 	acyclic := depend.Acyclic(g.waits)
-	kept := open[:0]
+	kept := b.open[:0]
 	cycles := map[string]error{} // by the tasks in them
-	for _, s := range open {
-		if cycles[s.ID] == nil && !acyclic[s.ID] {
-			if path := depend.Cycle(s.ID, func(id string) []string { return g.waits[id] }); path != nil {
+	for _, t := range b.open {
+		if cycles[t.ID] == nil && !acyclic[t.ID] {
+			if path := depend.Cycle(t.ID, func(id string) []string { return g.waits[id] }); path != nil {
 				err := leadsBack(path)
 				for _, id := range path {
 					cycles[id] = err
 				}
 			}
 		}
-		if errs[s.index] = cycles[s.ID]; errs[s.index] == nil {
-			kept = append(kept, s)
+		if t.Err = cycles[t.ID]; t.Err == nil {
+			kept = append(kept, t)
 		}
 	}
-	return kept
+	b.open = kept
 }
 
 func leadsBack(path []string) error {
-	return badInput("needs", depend.Arrows(path), depend.NoWayBack)
+	return &invalid.Input{Field: "needs", Value: depend.Arrows(path), Limit: depend.NoWayBack}
 }
 
 // takeBackCycles checks for cycles again after the submission, because two clients can
 // each submit one half of a cycle that neither saw before. The client that wrote last
 // takes its half back, and what needs it in the same call. None of these tasks has run by
 // then: each waits for another.
-func (c *Client) takeBackCycles(ctx context.Context, submitted []*submitting, errs []error) {
-	g, err := c.graphOf(ctx, submitted)
+func (b *Batch) takeBackCycles(ctx context.Context, submitted []*Task) {
+	g, err := b.graphOf(ctx, submitted)
 	acyclic := depend.Acyclic(g.waits)
-	slices.SortFunc(submitted, func(a, b *submitting) int { return cmp.Compare(a.written, b.written) })
-	var back []*submitting
+	slices.SortFunc(submitted, func(a, b *Task) int { return cmp.Compare(a.written, b.written) })
+	var back []*Task
 	why := map[string]error{} // of those to be taken back
-	for _, s := range submitted {
-		blockers := s.blockers()
-		if len(blockers) == 0 || err == nil && acyclic[s.ID] {
+	for _, t := range submitted {
+		blockers := t.blockers()
+		if len(blockers) == 0 || err == nil && acyclic[t.ID] {
 			continue
 		}
 		if err != nil {
-			errs[s.index] = fmt.Errorf("submit task %q: it is submitted, and may wait for itself: %w", s.ID, err)
-			*s.effect = ""
+			t.Err = fmt.Errorf("submit task %q: it is submitted, and may wait for itself: %w", t.ID, err)
+			t.Effect = ""
 			continue
 		}
-		if path := depend.Cycle(s.ID, g.upTo(s.written)); path != nil {
-			why[s.ID] = leadsBack(path)
-			delete(g.waits, s.ID)
+		if path := depend.Cycle(t.ID, g.upTo(t.written)); path != nil {
+			why[t.ID] = leadsBack(path)
+			delete(g.waits, t.ID)
 		} else if i := slices.IndexFunc(blockers, func(need string) bool { return isUnmet(need, why) }); i >= 0 {
-			why[s.ID] = unmetNeed(s.ID, blockers[i], nil)
+			why[t.ID] = unmetNeed(t.ID, blockers[i], nil)
 		} else {
 			continue
 		}
-		back = append(back, s)
+		back = append(back, t)
 	}
-	for _, s := range slices.Backward(back) { // what needs another before that, or it would run
-		if errs[s.index] = c.takeBack(ctx, s, why[s.ID]); errs[s.index] != nil {
-			*s.effect = ""
+	for _, t := range slices.Backward(back) { // what needs another before that, or it would run
+		if t.Err = t.takeBack(ctx, b.broker, why[t.ID]); t.Err != nil {
+			t.Effect = ""
 		}
 	}
 }
@@ -99,25 +98,25 @@ func isUnmet(need string, back map[string]error) bool {
 }
 
 // takeBack restores what was stored before a submission, and returns the reason.
-func (c *Client) takeBack(ctx context.Context, s *submitting, why error) error {
-	if s.replacing() && s.before == nil {
+func (t *Task) takeBack(ctx context.Context, b broker.Broker, why error) error {
+	if t.replacing() && t.before == nil {
 		return fmt.Errorf("%w; it is submitted, and what was there before is not known any more", why)
 	}
-	txn := broker.Txn{If: []broker.Cond{broker.Modified(c.space.Task(s.ID), s.written)}}
+	txn := broker.Txn{If: []broker.Cond{broker.Modified(t.space.Task(t.ID), t.written)}}
 	switch {
-	case s.held != 0:
-		txn.If = []broker.Cond{broker.Modified(c.space.Requeue(s.ID), s.written)}
-	case s.updates == nil || s.Spec.Job:
-		txn.If = append(txn.If, broker.Absent(c.space.Owner(s.ID)))
+	case t.held != 0:
+		txn.If = []broker.Cond{broker.Modified(t.space.Requeue(t.ID), t.written)}
+	case t.updates == nil || t.Job:
+		txn.If = append(txn.If, broker.Absent(t.space.Owner(t.ID)))
 	}
-	for i, key := range c.replacedBy(s) {
+	for i, key := range t.replacedBy() {
 		op := broker.Delete(key)
-		if s.before != nil && s.before[i] != nil {
-			op = broker.Put(key, s.before[i].Value)
+		if t.before != nil && t.before[i] != nil {
+			op = broker.Put(key, t.before[i].Value)
 		}
 		txn.Then = append(txn.Then, op)
 	}
-	r, maybe, err := attempts.Commit(ctx, c.broker, txn)
+	r, maybe, err := attempts.Commit(ctx, b, txn)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w; taking it back: %w", why, err)
@@ -146,19 +145,19 @@ func (g graph) upTo(last broker.Revision) func(id string) []string {
 
 // graphOf reads the graph that is reachable from some tasks. The tasks' own needs are
 // those that are being submitted.
-func (c *Client) graphOf(ctx context.Context, some []*submitting) (graph, error) {
+func (b *Batch) graphOf(ctx context.Context, some []*Task) (graph, error) {
 	g := graph{waits: map[string][]string{}, written: map[string]broker.Revision{}}
 	var frontier []string
-	for _, s := range some {
-		frontier = append(frontier, s.blockers()...)
+	for _, t := range some {
+		frontier = append(frontier, t.blockers()...)
 	}
 	if len(frontier) == 0 {
 		return g, nil
 	}
-	for _, s := range some {
-		g.waits[s.ID], g.written[s.ID] = s.blockers(), s.written
+	for _, t := range some {
+		g.waits[t.ID], g.written[t.ID] = t.blockers(), t.written
 	}
-	err := c.readGraph(ctx, g, frontier)
+	err := b.readGraph(ctx, g, frontier)
 	depend.AddTrees(g.waits)
 	return g, err
 }
@@ -167,7 +166,7 @@ func (c *Client) graphOf(ctx context.Context, some []*submitting) (graph, error)
 const graphMax = 100_000
 
 // readGraph reads, level by level, what the live tasks of the frontier wait for.
-func (c *Client) readGraph(ctx context.Context, g graph, frontier []string) error {
+func (b *Batch) readGraph(ctx context.Context, g graph, frontier []string) error {
 	known := len(g.waits)
 	for len(frontier) > 0 {
 		var txns []broker.Txn
@@ -180,15 +179,15 @@ func (c *Client) readGraph(ctx context.Context, g graph, frontier []string) erro
 					continue
 				}
 				ids = append(ids, id)
-				txns = append(txns, broker.Txn{Then: []broker.Op{broker.Read(c.space.Task(id)), broker.Read(c.space.Requeue(id))}})
+				txns = append(txns, broker.Txn{Then: []broker.Op{broker.Read(b.space.Task(id)), broker.Read(b.space.Requeue(id))}})
 			}
 		}
 		if read := len(g.waits) - known; read > graphMax {
-			return badInput("needs", fmt.Sprintf("%d tasks", read), fmt.Sprintf("must not lead to more than %d tasks", graphMax))
+			return &invalid.Input{Field: "needs", Value: fmt.Sprintf("%d tasks", read), Limit: fmt.Sprintf("must not lead to more than %d tasks", graphMax)}
 		}
 		frontier = nil
 		for _, job := range trees {
-			below, err := subtree.Below(ctx, c.broker, c.space, job)
+			below, err := subtree.Below(ctx, b.broker, b.space, job)
 			if err != nil {
 				return err
 			}
@@ -197,11 +196,11 @@ func (c *Client) readGraph(ctx context.Context, g graph, frontier []string) erro
 		if len(txns) == 0 {
 			continue
 		}
-		for i, r := range c.broker.Commit(ctx, txns...) {
+		for i, r := range b.broker.Commit(ctx, txns...) {
 			if r.Err != nil {
 				return r.Err
 			}
-			g.take(ids[i], r.Reads[0], r.Reads[1])
+			g.take(ids[i], r.Reads[0], r.Reads[1], b.rules)
 			frontier = append(frontier, g.waits[ids[i]]...)
 		}
 	}
@@ -210,25 +209,19 @@ func (c *Client) readGraph(ctx context.Context, g graph, frontier []string) erro
 
 // take adds what a task waits for now, and what it will wait for once its run has
 // ended.
-func (g graph) take(id string, task, waiting *broker.KV) {
+func (g graph) take(id string, task, waiting *broker.KV, rules *Rules) {
 	if task == nil {
 		return
 	}
-	needs := needsOf(task.Value)
+	now, _ := rules.factsIn(task) // one that cannot be read waits for nothing
+	needs := now.Needs
 	g.written[id] = task.Modified
 	var again coordinator.Requeue
 	if waiting != nil && json.Unmarshal(waiting.Value, &again) == nil {
-		needs = append(needs, needsOf(again.Spec)...)
+		if then, err := rules.Facts(again.Spec); err == nil {
+			needs = append(needs, then.Needs...)
+		}
 		g.written[id] = max(task.Modified, waiting.Modified)
 	}
 	g.waits[id] = depend.Blockers(id, needs)
-}
-
-// needsOf returns the needs in a spec, nil if it cannot be read.
-func needsOf(spec []byte) []string {
-	s, err := parseSpec(spec)
-	if err != nil {
-		return nil
-	}
-	return s.Needs
 }

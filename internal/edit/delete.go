@@ -1,4 +1,4 @@
-package windlass
+package edit
 
 import (
 	"cmp"
@@ -15,30 +15,26 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Delete removes a task with its properties and its pending command, and a job from the
-// tree. Its state stays. A running handler is stopped, and its node gives the claim up
-// only when the handler has returned. A task that is submitted under the same ID does
-// not run before that. The task's history names who deleted it (WithCaller), if it has
-// ever been claimed. What waits for the task does not wait any more, and runs if nothing else
-// keeps it: Delete does not look for that. Delete returns ErrNotFound if no such task is live.
-func (c *Client) Delete(ctx context.Context, id string) error { return c.DeleteAll(ctx, id)[0] }
+// deleteChunk limits the tasks that are deleted in one call of the broker, with their histories in memory.
+const deleteChunk = 1000
 
-// DeleteAll deletes many tasks, each as Delete does, and returns an error for each, in order.
-// It is not all or nothing.
-func (c *Client) DeleteAll(ctx context.Context, ids ...string) []error {
-	all, layout := make([]deleting, len(ids)), c.checkLayout(ctx)
+// Delete deletes tasks, and returns an error for each, in order. by is who does it, empty if that is not known.
+// writable is the error of all of them if the namespace is not to be written into.
+func Delete(ctx context.Context, b broker.Broker, space keys.Space, by string, ids []string, writable error) []error {
+	all := make([]deleting, len(ids))
 	var open []*deleting
 	for i, id := range ids {
 		d := &all[i]
-		if d.id, d.err = id, keys.CheckTaskID(id); d.err == nil && layout != nil {
-			d.err = fmt.Errorf("delete task %q: %w", id, layout)
+		d.id, d.space, d.by = id, space, by
+		if d.err = keys.CheckTaskID(id); d.err == nil && writable != nil {
+			d.err = fmt.Errorf("delete task %q: %w", id, writable)
 		}
 		if d.err == nil {
 			open = append(open, d)
 		}
 	}
 	for some := range slices.Chunk(open, deleteChunk) {
-		c.deleteSome(ctx, some)
+		deleteSome(ctx, b, some)
 	}
 	errs := make([]error, len(ids))
 	for i := range all {
@@ -49,7 +45,8 @@ func (c *Client) DeleteAll(ctx context.Context, ids ...string) []error {
 
 // deleting is a task that is to be deleted.
 type deleting struct {
-	id string
+	id, by string
+	space  keys.Space
 	// live identifies the task that was read: a deletion that is applied late must not affect another task
 	// that was submitted under the same ID since.
 	live broker.Cond
@@ -62,28 +59,28 @@ type deleting struct {
 
 // failed notes an error, and reports whether another attempt may help.
 func (d *deleting) failed(err error) (again bool) {
-	again = errors.Is(err, errChangedSince) || broker.MaybeApplied(err)
+	again = errors.Is(err, ErrChanged) || broker.MaybeApplied(err)
 	d.err = fmt.Errorf("delete task %q: %w", d.id, attempts.Doubted(err, d.doubt))
 	return again
 }
 
-func (c *Client) deleteSome(ctx context.Context, open []*deleting) {
+func deleteSome(ctx context.Context, b broker.Broker, open []*deleting) {
 	for attempt := 1; len(open) > 0; attempt++ {
-		there, again := c.readToDelete(ctx, open, attempt <= attempts.Max/2)
+		there, again := readToDelete(ctx, b, open, attempt <= attempts.Max/2)
 		txns := make([]broker.Txn, len(there))
 		for i, d := range there {
 			txns[i] = d.txn
 		}
 		var results []broker.Result
 		if len(txns) > 0 {
-			results = c.broker.Commit(ctx, txns...)
+			results = b.Commit(ctx, txns...)
 		}
 		for i, r := range results {
 			d := there[i]
 			if broker.MaybeApplied(r.Err) {
 				d.tried, d.doubt = d.live, r.Err
 			}
-			if !r.OK && d.failed(cmp.Or(r.Err, errChangedSince)) {
+			if !r.OK && d.failed(cmp.Or(r.Err, ErrChanged)) {
 				again = append(again, d)
 			}
 		}
@@ -95,24 +92,12 @@ func (c *Client) deleteSome(ctx context.Context, open []*deleting) {
 
 // readToDelete reads tasks, and prepares their deletion. It returns those that are there, and those that are to be
 // read again. With note it notes who deletes a task, which fails if the history is written meanwhile.
-func (c *Client) readToDelete(ctx context.Context, open []*deleting, note bool) (there, again []*deleting) {
-	by := Caller(ctx)
-	note = note && by != ""
+func readToDelete(ctx context.Context, b broker.Broker, open []*deleting, note bool) (there, again []*deleting) {
 	txns := make([]broker.Txn, len(open))
 	for i, d := range open {
-		// A task exists by its own key or, in the older form, by its properties.
-		both := []broker.Op{broker.Read(c.space.Owner(d.id))}
-		if note {
-			both = append(both, broker.Read(c.space.History(d.id)))
-		}
-		task := c.space.Task(d.id)
-		txns[i] = broker.Txn{
-			If:   []broker.Cond{broker.Exists(task)},
-			Then: append([]broker.Op{broker.Read(task)}, both...),
-			Else: append([]broker.Op{broker.Read(c.space.Props(d.id))}, append(both, broker.Read(c.space.State(d.id)))...),
-		}
+		txns[i] = d.read(note)
 	}
-	for i, r := range c.broker.Commit(ctx, txns...) {
+	for i, r := range b.Commit(ctx, txns...) {
 		d := open[i]
 		if d.err = nil; r.Err != nil {
 			if d.failed(r.Err) {
@@ -130,9 +115,9 @@ func (c *Client) readToDelete(ctx context.Context, open []*deleting, note bool) 
 		case d.live.Key == "":
 			d.err = notDeletable(d.id, r.Reads[len(r.Reads)-1])
 		default:
-			d.txn = c.deletion(d, r.OK, r.Reads[1])
-			if note {
-				d.note(by, r.Reads[2], r.Reads[1])
+			d.txn = d.deletion(r.OK, r.Reads[1])
+			if note && d.by != "" {
+				d.note(r.Reads[2], r.Reads[1])
 			}
 			there = append(there, d)
 		}
@@ -140,29 +125,43 @@ func (c *Client) readToDelete(ctx context.Context, open []*deleting, note bool) 
 	return there, again
 }
 
+// read returns the transaction that reads the task: by its own key or, in the older form, by its properties.
+func (d *deleting) read(note bool) broker.Txn {
+	both := []broker.Op{broker.Read(d.space.Owner(d.id))}
+	if note && d.by != "" {
+		both = append(both, broker.Read(d.space.History(d.id)))
+	}
+	task := d.space.Task(d.id)
+	return broker.Txn{
+		If:   []broker.Cond{broker.Exists(task)},
+		Then: append([]broker.Op{broker.Read(task)}, both...),
+		Else: append([]broker.Op{broker.Read(d.space.Props(d.id))}, append(both, broker.Read(d.space.State(d.id)))...),
+	}
+}
+
 // deletion returns the transaction that deletes exactly the task that was read.
-func (c *Client) deletion(d *deleting, own bool, owner *broker.KV) broker.Txn {
+func (d *deleting) deletion(own bool, owner *broker.KV) broker.Txn {
 	txn := broker.Txn{If: []broker.Cond{d.live}}
 	if !own { // it exists by its properties alone
-		txn.If = append(txn.If, broker.Absent(c.space.Task(d.id)))
+		txn.If = append(txn.If, broker.Absent(d.space.Task(d.id)))
 	}
 	txn.Then = []broker.Op{
-		broker.Delete(c.space.Task(d.id)), broker.Delete(c.space.Props(d.id)), broker.Delete(c.space.TaskCommand(d.id)),
-		broker.Delete(c.space.Progress(d.id)), broker.Delete(c.space.Requeue(d.id)), broker.Delete(c.space.Handover(d.id)),
+		broker.Delete(d.space.Task(d.id)), broker.Delete(d.space.Props(d.id)), broker.Delete(d.space.TaskCommand(d.id)),
+		broker.Delete(d.space.Progress(d.id)), broker.Delete(d.space.Requeue(d.id)), broker.Delete(d.space.Handover(d.id)),
 	}
 	if keys.CheckJobID(d.id) == nil {
-		txn.Then = append(txn.Then, broker.Delete(c.space.Job(d.id)))
+		txn.Then = append(txn.Then, broker.Delete(d.space.Job(d.id)))
 	}
 	if owner != nil && owner.Session == 0 {
 		// In the oldest form a claim belongs to no session, and nobody gives it up.
 		txn.If = append(txn.If, broker.Created(owner.Key, owner.Created))
-		txn.Then = append(txn.Then, broker.Delete(owner.Key), broker.Delete(c.space.Claim(d.id)))
+		txn.Then = append(txn.Then, broker.Delete(owner.Key), broker.Delete(d.space.Claim(d.id)))
 	}
 	return txn
 }
 
-func (d *deleting) note(by string, history, owner *broker.KV) {
-	if value, ok := noted(history, owner, "delete, by "+by, 0); ok {
+func (d *deleting) note(history, owner *broker.KV) {
+	if value, ok := noted(history, owner, Note{Text: "delete, by " + d.by}); ok {
 		d.txn.If = append(d.txn.If, broker.Modified(history.Key, history.Modified))
 		d.txn.Then = append(d.txn.Then, broker.Put(history.Key, value))
 	}
