@@ -36,26 +36,7 @@ func (in *incarnation) apart(t *mirror.Task, now time.Time) time.Time {
 	if in.fleet.Braked(t.Last, now) {
 		return time.Time{} // most nodes vanished at once, which is no task's doing
 	}
-	if until := in.deaths.Undecided(t.ID, in.nodes.Revision(), in.deaths.Has); until.After(now) {
-		return until
-	}
-	if until := in.deaths.Inherits(t, in.deaths.Has, now); until.After(now) {
-		return until
-	}
-	at := in.deaths.OpenAt(t.ID, t.Created, now)
-	if slices.ContainsFunc(in.deaths.Rivals(t.ID, t.Created, now), in.busyWith) {
-		at = at.Add(deaths.ApartFor)
-	}
-	if in.deaths.Losses(t.ID) > 0 {
-		nodes := in.nodes.Registered()
-		place := slices.IndexFunc(nodes, func(n *mirror.Node) bool { return n.Name == in.config.Name })
-		for _, until := range []time.Time{in.deaths.Watcher.Scatter(t.ID, place), in.deaths.Book.Scatter(t.ID, place)} {
-			if len(nodes) > 1 && until.After(at) {
-				at = until
-			}
-		}
-	}
-	return at
+	return in.deaths.Apart(t, in.busyWith, now)
 }
 
 // bringBack brings back what was set aside wrongly, and then takes the blame out of the

@@ -38,7 +38,7 @@ type incarnation struct {
 	board  *schedule.Board
 	giving *schedule.Giving
 	// deaths has the nodes that have died, and what they held.
-	deaths deathWatch
+	deaths *deaths.Keeper
 
 	info        NodeInfo
 	infoCreated broker.Revision
@@ -133,12 +133,12 @@ func newIncarnation(n *Node, s *session.Session) *incarnation {
 	in.fleet = schedule.NewFleet(schedule.Config{
 		Name: n.config.Name, Limits: n.config.Concurrency, TTL: s.Timing().TTL, FailoverRate: n.config.FailoverRate,
 	})
-	in.deaths.Watcher = deaths.NewWatcher(s.Timing().TTL)
 	in.alive, in.deactivate = context.WithCancel(s.Context())
 	in.tasks = mirror.NewTasks(n.space, mirror.Keep{
 		Props: n.config.NewTask != nil, Kind: func(spec []byte) any { return in.kinds.Of(spec) }, Count: in.count, Recount: in.recount,
-		Ended: in.deaths.Ended, Mine: s.ID(), Skips: coordinator.Skips,
+		Ended: func(e mirror.Ended) { in.deaths.Ended(e) }, Mine: s.ID(), Skips: coordinator.Skips,
 	})
+	in.deaths = in.newDeaths()
 	in.out.begin = func(call func() func()) { in.work.Go(func() { in.arrive(call()) }) }
 	in.out.rows = rowsOf(in)
 	in.board = in.newBoard()

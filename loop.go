@@ -32,7 +32,7 @@ var chores = [...]struct {
 	{(*incarnation).loadStep, func(in *incarnation) time.Time { return in.loadAt }},
 	{(*incarnation).lateStep, func(in *incarnation) time.Time { return in.board.Lag.Next() }},
 	{(*incarnation).probationStep, func(in *incarnation) time.Time { return in.info.Probation }},
-	{(*incarnation).forgetDeaths, func(in *incarnation) time.Time { return in.deaths.forgetAt }},
+	{(*incarnation).forgetGone, func(in *incarnation) time.Time { return in.deaths.ForgetAt() }},
 }
 
 // loop is the node's single loop. It ends when everything was given back after ctx was
@@ -227,8 +227,7 @@ func (in *incarnation) applyTasks(u mirror.Update) {
 	}
 	in.countFleet()
 	in.deaths.Shown(in.tasks, now)
-	in.deathsRecorded(now)
-	in.recordDeaths(now)
+	in.readDeaths(now)
 	in.board.Shown(len(changed) > 0, now)
 	if len(changed) > 0 {
 		in.giving.TasksChanged(now)

@@ -26,12 +26,15 @@ func (in *incarnation) applyNodes(u mirror.Update) {
 		changed = in.nodes.Apply(u.Batch)
 	}
 	if len(changed) > 0 {
-		in.nodesGone(changed, now)
+		for _, name := range changed {
+			if gone, ok := in.nodes.Gone(name); ok && gone.Session != in.session.ID() {
+				in.nodeGone(name, gone, now)
+			}
+		}
 		in.peersChanged(changed, now)
 	}
 	in.returnsChanged(now)
-	in.deathsRecorded(now)
-	in.recordDeaths(now)
+	in.readDeaths(now)
 	in.checkRegistration()
 	in.checkCordon()
 	in.checkPauses()

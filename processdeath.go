@@ -78,8 +78,7 @@ func (in *incarnation) processDied(process string, tasks []string) *processDeath
 	}
 	recent := func(l events.Lost) bool { return now.Sub(in.runs[l.Task].claim.claimedAt) < deaths.RecentFor }
 	d := deaths.ProcessDied(in.config.Name, process, lost, recent, now)
-	in.deaths.Judge(&d, in.judged(), now)
-	return &processDeath{lost: lost, incarnation: d.Incarnation, record: in.recordOf(&d)}
+	return &processDeath{lost: lost, incarnation: d.Incarnation, record: in.deaths.Record(&d, now)}
 }
 
 // crash is why a task is given back whose work has died with the process that ran it.

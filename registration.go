@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/layout"
 	"github.com/windlass-go/windlass/internal/pause"
 )
@@ -23,7 +24,7 @@ func (in *incarnation) register(ctx context.Context) error {
 	var holder, layout *broker.KV
 	var since time.Time
 	died := 0
-	var before *predecessor
+	var before *deaths.Predecessor
 	txn := in.registration(layout)
 	for { // the first attempt only finds out, but for the first node ever
 		r, err := broker.CommitOne(ctx, in.config.Broker, txn)
@@ -35,35 +36,37 @@ func (in *incarnation) register(ctx context.Context) error {
 			since = time.Now() // a broker that was away may have given every session its whole TTL again
 		case r.OK:
 			in.infoCreated, in.out.published = r.Revision, r.Revision
-			in.succeed(in.dead(in.lastOf(ctx, holder)), before)
+			in.succeed(ctx, holder, before)
 			return nil
 		case r.Reads[0] != nil && r.Reads[0].Session == in.session.ID():
 			in.infoCreated, in.out.published = r.Reads[0].Created, r.Reads[0].Modified // an earlier attempt was applied
-			in.succeed(in.dead(in.lastOf(ctx, holder)), before)
+			in.succeed(ctx, holder, before)
 			return nil
 		case !sameRevision(r.Reads[1], layout):
 			layout, in.info.Cordoned = r.Reads[1], r.Reads[2] != nil
 			if err := in.acceptLayout(layout); err != nil {
 				return err
 			}
-			died = in.died(ctx)
-			in.info.Probation = probation(died)
+			died = deaths.CountExcess(ctx, in.config.Broker, in.node.space, in.config.Name, in.node.survived)
+			in.info.Probation = deaths.Probation(died)
 			txn = in.registration(layout)
 			continue
 		case r.Reads[0] != nil && (holder == nil || holder.Created != r.Reads[0].Created):
 			holder, since = r.Reads[0], time.Now()
-			before = in.predecessor(ctx, holder)
+			if before = nil; in.dead(holder) != "" {
+				before = deaths.FindPredecessor(ctx, in.config.Broker, in.node.space, holder, holderTTL(holder.Value))
+			}
 			in.takeBack(ctx)
 			in.events.Waiting(fmt.Errorf("%w: %q; waiting for %v at most, in case its session expires", ErrNameTaken, in.config.Name, waitForName(holder)))
 		case holder != nil && time.Since(since) > waitForName(holder):
 			return fmt.Errorf("%w: %q", ErrNameTaken, in.config.Name)
 		}
 		if err == nil {
-			deaths := died
+			counted := died
 			if in.dead(r.Reads[0]) != "" { // by the time its key is gone
-				deaths++
+				counted++
 			}
-			in.info.Probation = probation(deaths)
+			in.info.Probation = deaths.Probation(counted)
 			txn = in.registration(layout)
 		}
 		if !pause.For(ctx, in.session.Timing().Renew/10) {

@@ -7,6 +7,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/events"
+	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/returns"
 	"github.com/windlass-go/windlass/internal/schedule"
 )
@@ -28,8 +29,8 @@ func (in *incarnation) keepFor(name string, info []byte, i *NodeInfo, now time.T
 	if in.stage != stageWorking || i.returnWithin() == 0 || i.Cordoned {
 		return
 	}
-	if in.isYounger() {
-		now = now.Add(recordAfter)
+	if in.deaths.IsYounger() {
+		now = now.Add(deaths.RecordAfter)
 	}
 	key := in.node.space.NodeReturn(name)
 	in.out.deaths.Put(key, broker.Txn{
@@ -44,7 +45,7 @@ func (in *incarnation) noteKept(died []events.Death, now time.Time) {
 	for i := range died {
 		vanished[died[i].Node] = in.fleet.KeepsFor(died[i].Node)
 	}
-	if len(vanished) == 0 || in.isYounger() {
+	if len(vanished) == 0 || in.deaths.IsYounger() {
 		return
 	}
 	for t := range in.tasks.All() {
@@ -85,11 +86,14 @@ func (in *incarnation) returnsChanged(now time.Time) {
 	for _, name := range freed {
 		in.board.Back(name)
 	}
-	in.forgetLater(now)
+	in.deaths.ForgetLater(now)
 }
 
-// forgetReturns deletes the promises that were not kept.
-func (in *incarnation) forgetReturns(now time.Time) {
+// forgetGone deletes the records of deaths that no longer count, and the promises that were not kept.
+func (in *incarnation) forgetGone(now time.Time) {
+	if !in.deaths.Forget(now) {
+		return
+	}
 	for _, n := range in.nodes.Promised() {
 		if p, err := returns.Parse(n.Return.Value, ReturnWithinMax, now); err == nil && now.Before(p.Until) {
 			continue

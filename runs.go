@@ -223,7 +223,7 @@ func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 	}
 	if r.record.State == statemachine.Sleeping || r.record.State == statemachine.Paused {
 		r.asleepFrom = broker.Revision(record.Token)
-		in.deaths.stale = in.deaths.stale || in.deaths.Losses(g.ID) > 0 // of which it is innocent
+		in.deaths.Slept(g.ID)
 	}
 	if p.skipped != "" && !r.record.State.Terminal() {
 		in.skip(r, p.skipped)

@@ -36,7 +36,7 @@ var layers = map[string][]string{
 	"internal/kind":        {"broker", "placement", "internal/keys", "internal/depend", "internal/mirror"},
 	"internal/schedule":    {"broker", "events", "placement", "internal/depend", "internal/keys", "internal/heap", "internal/kind", "internal/mirror"},
 	"internal/waiting":     {"internal/depend", "internal/kind", "internal/mirror"},
-	"internal/deaths":      {"broker", "internal/mirror"},
+	"internal/deaths":      {"broker", "coordinator", "internal/keys", "internal/mirror"},
 	"events":               {"session", "internal/deaths"},
 	"internal/returns":     {},
 	"internal/life":        {"statemachine"},
