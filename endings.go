@@ -8,7 +8,6 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
-	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -105,7 +104,7 @@ func (in *incarnation) saved(r *run) {
 	case r.cause != nil:
 		in.release(r)
 	case r.record.State != statemachine.Runnable && r.published.started != 0:
-		in.reportEnd(r, map[statemachine.State]events.Outcome{statemachine.Sleeping: events.Sleeping, statemachine.Paused: events.Paused}[r.record.State])
+		in.reportEnd(r, outcomes[r.record.State])
 		in.node.mu.Lock()
 		r.published.started, r.published.stopped = 0, 0
 		in.node.mu.Unlock()

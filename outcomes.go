@@ -62,7 +62,7 @@ func (in *incarnation) judge(r *run, x exit, said statemachine.Command, v life.V
 	case life.Abandon:
 		in.abandon(r)
 	case life.Complete:
-		in.complete(r)
+		in.do(r, r.record.End(statemachine.Completed))
 	case life.CarryOut:
 		r.keepResult()
 		in.carryOut(r)
@@ -84,18 +84,28 @@ func (in *incarnation) judge(r *run, x exit, said statemachine.Command, v life.V
 	}
 }
 
-func (in *incarnation) complete(r *run) {
-	r.outcome = events.Completed
-	r.record.State, r.record.Until = statemachine.Completed, nil
-	r.record.Result = r.claim.takeResult()
-	in.end(r, coordinator.Done)
+// outcomes are how runs end by the state of their tasks.
+var outcomes = map[statemachine.State]events.Outcome{
+	statemachine.Completed: events.Completed, statemachine.Failed: events.Failed, statemachine.Killed: events.Killed,
+	statemachine.Sleeping: events.Sleeping, statemachine.Paused: events.Paused,
 }
 
-// kill ends a task for good.
-func (in *incarnation) kill(r *run) {
-	r.outcome = events.Killed
-	r.record.State, r.record.Until = statemachine.Killed, nil
-	in.end(r, coordinator.Done)
+// do carries out what has become of a run's record.
+func (in *incarnation) do(r *run, d life.Deed) {
+	switch d {
+	case life.Continue:
+		in.unchanged(r)
+	case life.Save:
+		in.save(r)
+	case life.Yield:
+		in.giveBack(r)
+	case life.End:
+		if r.record.State == statemachine.Completed {
+			r.record.Result = r.claim.takeResult()
+		}
+		r.outcome = outcomes[r.record.State]
+		in.end(r, coordinator.Done)
+	}
 }
 
 // keepResult records the result that the handler has set; if it set none, the last one
@@ -143,37 +153,16 @@ func (in *incarnation) giveBack(r *run) {
 // apply changes the recorded state by a message and stores it; the change takes effect
 // then. An unchanged state is not stored.
 func (in *incarnation) apply(r *run, c statemachine.Command) error {
-	next, err := statemachine.Next(r.record.State, c.Message)
-	if err != nil {
+	deed, err := r.record.Apply(c)
+	switch {
+	case err != nil:
 		return err
-	}
-	switch c.Message {
-	case statemachine.Release:
-		in.giveBack(r)
-		return nil
-	case statemachine.Complete:
-		in.complete(r)
-		return nil
-	case statemachine.Error:
+	case deed == life.Err:
 		in.fault(r, errors.New(c.Error))
-		return nil
-	case statemachine.Kill:
-		in.kill(r)
-		return nil
-	case statemachine.Checkpoint:
-		c.Until = r.record.Until // keeps a sleeping task's wake time
+	default:
+		in.do(r, deed)
 	}
-	if next == r.record.State && sameTime(c.Until, r.record.Until) && !(c.Message == statemachine.Pause && r.record.TypePaused) {
-		in.unchanged(r)
-		return nil
-	}
-	r.record.State, r.record.Until, r.record.TypePaused = next, c.Until, false
-	in.save(r)
 	return nil
-}
-
-func sameTime(a, b *time.Time) bool {
-	return a == b || a != nil && b != nil && a.Equal(*b)
 }
 
 // restartPause prevents a handler that returns at once, to be run again, from looping
@@ -193,20 +182,18 @@ func (in *incarnation) unchanged(r *run) {
 
 // fault records an error of the handler and what follows from it.
 func (in *incarnation) fault(r *run, err error) {
-	now := time.Now()
-	r.record.Failures = r.claim.kind.Spec.RetryPolicy().CountFailure(r.record.Errors, r.record.Failures, now)
-	r.record.Errors = statemachine.AddError(r.record.Errors, now.UTC(), err.Error())
+	r.record.AddError(err.Error(), r.claim.kind.Spec.RetryPolicy(), time.Now())
 	r.keepResult()
 	if IsPermanent(err) {
-		in.fail(r, err)
+		in.events.Errored(r.claim.id, err, time.Time{})
+		in.do(r, r.record.End(statemachine.Failed))
 		return
 	}
 	r.record.State = statemachine.Fault
 	in.decideFault(r, err)
 }
 
-// decideFault asks the error handler what to do about a task in fault. The text with
-// which it fails the task becomes the last of the task's errors. err is nil if another
+// decideFault asks the error handler what to do about a task in fault. err is nil if another
 // node was to ask.
 func (in *incarnation) decideFault(r *run, err error) {
 	now := time.Now()
@@ -219,35 +206,16 @@ func (in *incarnation) decideFault(r *run, err error) {
 	if problem != nil {
 		in.events.Errored(r.claim.id, problem, time.Time{})
 	}
-	last := statemachine.LastError(r.record.Errors)
-	if text := decision.Error; text != "" && text != last {
-		r.record.Errors = statemachine.AddError(r.record.Errors, now.UTC(), text)
-		last = text
+	deed := r.record.Resolve(decision, now)
+	cause := errors.New(cmp.Or(statemachine.LastError(r.record.Errors), "unknown error"))
+	switch r.record.State {
+	case statemachine.Failed:
+		in.events.Errored(r.claim.id, cause, time.Time{})
+	case statemachine.Sleeping:
+		in.events.Errored(r.claim.id, cause, *r.record.Until)
 	}
-	cause := errors.New(cmp.Or(last, "unknown error"))
-	next, err := statemachine.Next(statemachine.Fault, decision.Message)
-	switch {
-	case err != nil || next == statemachine.Failed:
-		in.fail(r, cause)
-		return
-	case next == statemachine.Killed:
-		in.kill(r)
-		return
-	case next == statemachine.Sleeping && r.record.Until != nil && r.record.Until.After(now):
-		decision.Until = r.record.Until // an error while it slept changes nothing about that
-	}
-	if r.record.State, r.record.Until = next, decision.Until; next == statemachine.Sleeping {
-		in.events.Errored(r.claim.ID(), cause, *decision.Until)
-	}
-	r.faulted = true
-	in.save(r)
-}
-
-func (in *incarnation) fail(r *run, err error) {
-	in.events.Errored(r.claim.ID(), err, time.Time{})
-	r.outcome = events.Failed
-	r.record.State, r.record.Until = statemachine.Failed, nil
-	in.end(r, coordinator.Done)
+	r.faulted = deed == life.Save
+	in.do(r, deed)
 }
 
 // timeoutStep tells the handlers whose time is over to stop.

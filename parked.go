@@ -34,10 +34,7 @@ func (in *incarnation) wakeParked(now time.Time) {
 // awake stores that a sleeping or paused task is runnable; it runs once that is stored. If
 // its type is paused, it stores that.
 func (in *incarnation) awake(r *run) {
-	r.record.State, r.record.Until, r.record.TypePaused = statemachine.Runnable, nil, in.paused[r.class().Type]
-	if r.record.TypePaused {
-		r.record.State = statemachine.Paused
-	}
+	r.record.Wake(in.paused[r.class().Type])
 	in.save(r)
 }
 

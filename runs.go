@@ -2,7 +2,6 @@ package windlass
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/pprof"
@@ -29,7 +28,7 @@ const (
 // run is a claim that this node holds.
 type run struct {
 	claim  *Claim
-	record progress
+	record life.Record
 	// phase is set by enter only.
 	phase life.Phase
 	// counted is true if it counts as this node's load.
@@ -68,7 +67,7 @@ type run struct {
 	applied broker.Revision
 	// before is the record before a change by a command that is not stored yet; nil
 	// otherwise.
-	before *progress
+	before *life.Record
 	// expired is true if the handler was told to stop because its time was over;
 	// unreadable is true if the stored state must not be touched.
 	expired, unreadable bool
@@ -152,21 +151,6 @@ func (in *incarnation) countRun(r *run) {
 	r.counted, r.active = counts, active
 }
 
-// progress is the part of a task's record that changes while it is held.
-type progress struct {
-	State    statemachine.State
-	Until    *time.Time
-	Errors   []statemachine.ErrorEntry
-	Failures int
-	Result   json.RawMessage
-	// TypePaused is true if it is paused because its type is.
-	TypePaused bool
-	// Command is the revision of the last command that changed the state.
-	Command broker.Revision
-	// Unknown is what a newer version wrote.
-	Unknown string
-}
-
 // exit is a handler that returned.
 type exit struct {
 	id    string
@@ -214,10 +198,7 @@ func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 		in.park(r)
 		return
 	}
-	r.record = progress{
-		State: record.State, Until: record.Until, Errors: record.Errors, Failures: record.Failures, Result: record.Result,
-		TypePaused: record.TypePaused, Command: broker.Revision(record.Command), Unknown: record.Unknown,
-	}
+	r.record = life.RecordOf(record)
 	if r.since = in.node.momentOf(claim.claimedAt); record.ChangedAt != nil {
 		r.since = in.node.momentOf(*record.ChangedAt)
 	}
@@ -242,7 +223,7 @@ func (r *run) waited() bool {
 func (in *incarnation) skip(r *run, failed string) {
 	r.record.Errors = statemachine.AddError(r.record.Errors, time.Now().UTC(),
 		fmt.Sprintf("skipped: task %q, which it waits for, failed or was killed", failed))
-	in.kill(r)
+	in.do(r, r.record.End(statemachine.Killed))
 }
 
 // resume continues a claim in the recorded state, unless a command says otherwise.
@@ -250,29 +231,31 @@ func (in *incarnation) resume(r *run) {
 	if !r.record.State.Terminal() && in.applyToIdle(r) {
 		return
 	}
-	switch s := r.record.State; {
-	case s.Terminal():
-		// No node runs a task that has ended; its remains are deleted.
-		r.outcome = events.Dropped
-		in.end(r, coordinator.Done)
-	case in.isOutdated(r):
+	next := r.record.Next(time.Now(), in.paused[r.class().Type])
+	if next != life.Remove && in.isOutdated(r) {
 		r.cause = ErrUpdated
 		in.release(r)
-	case s == statemachine.Sleeping && r.record.Until.After(time.Now()):
+		return
+	}
+	switch next {
+	case life.Remove:
+		r.outcome = events.Dropped
+		in.end(r, coordinator.Done)
+	case life.Wait:
 		in.park(r)
 		in.parked.set(r, *r.record.Until)
-	case s == statemachine.Sleeping:
+	case life.Wake:
 		in.awake(r)
-	case s == statemachine.Paused && r.record.TypePaused && !in.paused[r.class().Type]:
-		in.awake(r)
-	case s == statemachine.Paused:
+	case life.Stay:
 		in.park(r)
-	case s == statemachine.Fault:
+	case life.Decide:
 		in.decideFault(r, nil)
-	case r.published.started != 0 && time.Since(in.node.timeOf(r.published.started)) < restartPause:
-		in.park(r)
-		in.parked.set(r, time.Now().Add(restartPause))
-	default:
+	case life.Start:
+		if r.published.started != 0 && time.Since(in.node.timeOf(r.published.started)) < restartPause {
+			in.park(r)
+			in.parked.set(r, time.Now().Add(restartPause))
+			return
+		}
 		in.start(r)
 	}
 }
@@ -424,15 +407,10 @@ func (in *incarnation) save(r *run) {
 // end queues the writing of a run's record.
 func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	claimedAt := r.claim.claimedAt.UTC()
-	command := r.record.Command
+	record := r.record.Stored()
+	record.Node, record.ClaimedAt = in.config.Name, &claimedAt
 	if r.command != nil {
-		command = r.command.revision
-	}
-	record := statemachine.Record{
-		State: r.record.State, Until: r.record.Until, Errors: r.record.Errors, Result: r.record.Result,
-		Failures: r.record.Failures, Command: int64(command), Unknown: r.record.Unknown,
-		TypePaused: r.record.TypePaused && r.record.State == statemachine.Paused,
-		Node:       in.config.Name, ClaimedAt: &claimedAt,
+		record.Command = int64(r.command.revision)
 	}
 	ending := r.claim.ending(kind)
 	if err := r.claim.Spec().StoreRecord(&ending, record, r.claim.props); err != nil { // only a result that is not JSON could do this, and SetResult made it

@@ -253,7 +253,7 @@ func (in *incarnation) handled(r *run, c *taskCommand, err error) {
 func (in *incarnation) commandDone(r *run) {
 	if r.command != nil {
 		in.handled(r, r.command, nil)
-		r.record.Command = r.command.revision
+		r.record.Command = int64(r.command.revision)
 		r.applied, r.command = r.command.revision, nil
 	}
 	r.before = nil

@@ -15,7 +15,7 @@ func TestLife_AsItIsInTheDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, table := range []string{phaseTable(), verdictTable()} {
+	for _, table := range []string{phaseTable(), verdictTable(), messageTable()} {
 		t.Log("\n" + table)
 		if !strings.Contains(string(document), table) {
 			t.Errorf("docs/internals/life.md does not have the table above")
