@@ -87,7 +87,7 @@ func (in *incarnation) checkClaim(id string) {
 	held := t != nil && t.Session == in.session.ID()
 	r := in.runs[id]
 	switch {
-	case r != nil && in.tasks.Revision() >= r.claim.token() && !(held && t.Token == r.claim.token()):
+	case r != nil && in.tasks.Revision() >= r.claim.ref.Token && !(held && t.Token == r.claim.ref.Token):
 		in.lose(r, fmt.Errorf("%w: the owner key of task %q is gone", ErrLost, id))
 	case r != nil && in.isDeleted(r):
 		in.stopRun(id, ErrDeleted)
@@ -95,7 +95,7 @@ func (in *incarnation) checkClaim(id string) {
 		in.update(r)
 	case in.isOrphan(id):
 		if !in.out.adopts.Has(id) {
-			in.out.adopts.Put(id, coordinator.Wanted{ID: id}, time.Now())
+			in.out.adopts.Put(id, coordinator.Wanted{Ref: coordinator.Ref{ID: id}}, time.Now())
 		}
 	case !held && !in.endedByUs.after(id, in.tasks.Revision()):
 		delete(in.endedByUs, id)

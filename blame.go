@@ -15,12 +15,12 @@ import (
 
 // blame fails a task that is to blame for deaths, and reports whether it is.
 func (in *incarnation) blame(r *run) bool {
-	d := in.deaths.Blamed(r.claim.id, r.claim.created)
+	d := in.deaths.Blamed(r.claim.ref.ID, r.claim.ref.Created)
 	if d == nil || r.asleepFrom != 0 { // nor did it run when its last node died
 		return false
 	}
 	var nodes []string
-	for _, of := range in.deaths.Deaths(r.claim.id, r.claim.created, time.Now()) {
+	for _, of := range in.deaths.Deaths(r.claim.ref.ID, r.claim.ref.Created, time.Now()) {
 		if len(nodes) < d.Count {
 			nodes = append(nodes, of.Node)
 		}

@@ -14,11 +14,7 @@ import (
 // Claim is a task that this node holds, as its handler sees it. Its methods are safe
 // for concurrent use.
 type Claim struct {
-	id string
-	// created and propsOnly are as in coordinator.Granted; they distinguish this task
-	// from others submitted under the same ID.
-	fencing, created broker.Revision
-	propsOnly        bool
+	ref coordinator.Ref
 	// read is the revision up to which the task was read. Only the loop uses it.
 	read      broker.Revision
 	kind      *taskKind
@@ -46,7 +42,7 @@ type Claim struct {
 }
 
 // ID returns the task's ID.
-func (c *Claim) ID() string { return c.id }
+func (c *Claim) ID() string { return c.ref.ID }
 
 // Task returns the task that NewTask made of the current properties.
 func (c *Claim) Task() Task {
@@ -79,21 +75,14 @@ func (c *Claim) Node() string { return c.in.config.Name }
 // Token returns the fencing token, which rises with every claim of this task. Claims of
 // other tasks may have the same token. Pass it to every system that the handler writes
 // to, and have that system refuse a token lower than the highest it has seen.
-func (c *Claim) Token() int64 { return int64(c.fencing) }
+func (c *Claim) Token() int64 { return int64(c.ref.Token) }
 
 // Deadline returns the time until which the claim can currently be trusted. Every
 // renewal of the session moves it. The handler's context ends when it passes.
 func (c *Claim) Deadline() time.Time { return time.Now().Add(c.in.session.Remaining()) }
 
-func (c *Claim) token() broker.Revision { return c.fencing }
-
-// ending returns an ending of the claim to fill in.
-func (c *Claim) ending(kind coordinator.Kind) coordinator.Ending {
-	return coordinator.Ending{ID: c.id, Token: c.fencing, Created: c.created, PropsOnly: c.propsOnly, Kind: kind, At: time.Now()}
-}
-
 // sum returns a number for the claim, the same one that the mirror computes.
-func (c *Claim) sum() uint64 { return mirror.ClaimSum(c.id, c.created, c.fencing) }
+func (c *Claim) sum() uint64 { return mirror.ClaimSum(c.ref.ID, c.ref.Created, c.ref.Token) }
 
 // Messages returns a channel of the commands that are sent to the task while its
 // handler runs. A handler that calls Messages receives those commands instead of being

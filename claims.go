@@ -134,7 +134,7 @@ func (in *incarnation) claim(c *schedule.Candidate, now time.Time) {
 		ended: in.deaths.Judged(in.tasks.End(t.ID)),
 	}
 	in.out.claims.Put(c.ID, coordinator.Wanted{
-		ID: c.ID, PropsOnly: !t.HasKey, Created: c.Created, Modified: c.Modified, Blockers: c.Blockers,
+		Ref: coordinator.Ref{ID: c.ID, Created: c.Created, PropsOnly: !t.HasKey}, Modified: c.Modified, Blockers: c.Blockers,
 		Skipped: c.Skipped, SkippedAt: c.SkippedAt, WithoutProps: !t.HasProps, HandedOver: in.tasks.HasNote(t.ID),
 	}, time.Time{})
 }

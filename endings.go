@@ -18,7 +18,7 @@ func (in *incarnation) ended(endings []coordinator.Ending, results []coordinator
 	in.out.audit.BusyAt = now
 	for i, result := range results {
 		run, err := in.runs[endings[i].ID], result.Err
-		if run == nil || run.claim.token() != endings[i].Token {
+		if run == nil || run.claim.ref.Token != endings[i].Token {
 			continue
 		}
 		switch {
@@ -69,7 +69,7 @@ func (n *Node) lasted(r *run, now time.Time) time.Duration {
 
 // queueEnding queues the ending of a run, to be sent as soon as the broker takes it.
 func (in *incarnation) queueEnding(r *run) {
-	in.out.endings.Put(r.claim.id, *r.ending, time.Time{})
+	in.out.endings.Put(r.claim.ref.ID, *r.ending, time.Time{})
 }
 
 // endAgain queues an ending again that the broker did not answer or could not apply

@@ -24,7 +24,7 @@ type journal struct {
 // add queues an entry about a held task.
 func (j *journal) add(r *run, at time.Time, entry statemachine.HistoryEntry) {
 	entry.At, entry.Token, entry.Node = at.UTC(), r.claim.Token(), j.node
-	j.Add(coordinator.AuditRecord{ID: r.claim.id, History: []statemachine.HistoryEntry{entry}})
+	j.Add(coordinator.AuditRecord{ID: r.claim.ref.ID, History: []statemachine.HistoryEntry{entry}})
 }
 
 // claimed records that a claim was granted, and why it was made. lost are claims before that ended
@@ -47,7 +47,7 @@ func (j *journal) claimed(r *run, p *prospect, lost []mirror.End) {
 		}
 	}
 	j.Add(coordinator.AuditRecord{
-		ID: r.claim.id, Token: r.claim.fencing, Fresh: r.stateRevision == 0,
+		ID: r.claim.ref.ID, Token: r.claim.ref.Token, Fresh: r.stateRevision == 0,
 		Claimed: &coordinator.Record{ClaimedAt: at, Incarnation: j.incarnation, Reason: reason},
 		History: append(history, statemachine.HistoryEntry{
 			At: at, Event: statemachine.EventClaimed, Token: r.claim.Token(), Node: j.node, Detail: detail,
@@ -85,7 +85,7 @@ func (j *journal) returned(r *run) {
 // record returns a record of a claim with its restarts, nil for none.
 func (j *journal) record(r *run, restarts *statemachine.Restarts) coordinator.AuditRecord {
 	return coordinator.AuditRecord{
-		ID: r.claim.id, Token: r.claim.fencing,
+		ID: r.claim.ref.ID, Token: r.claim.ref.Token,
 		Claimed: &coordinator.Record{ClaimedAt: r.claim.claimedAt.UTC(), Incarnation: j.incarnation, Reason: r.claim.reason, Restarts: restarts},
 	}
 }
@@ -176,7 +176,7 @@ func (j *journal) commanded(r *run, c *taskCommand, err error, now time.Time) {
 func (in *incarnation) markRecorded(records []coordinator.AuditRecord) {
 	for i := range records {
 		n := &records[i]
-		if r := in.runs[n.ID]; r != nil && r.claim.fencing == n.Token && r.phase != life.Ending {
+		if r := in.runs[n.ID]; r != nil && r.claim.ref.Token == n.Token && r.phase != life.Ending {
 			r.recorded = true
 		} else {
 			n.Claimed = nil

@@ -48,7 +48,7 @@ func (n *Node) RecordDeath(ctx context.Context, process string, tasks []string) 
 			in.out.deaths.Put(d.incarnation, d.record, time.Now())
 		}
 		for _, l := range d.lost {
-			if r := in.runs[l.Task]; r != nil && r.claim.fencing == l.Token && r.phase == life.Running {
+			if r := in.runs[l.Task]; r != nil && r.claim.ref.Token == l.Token && r.phase == life.Running {
 				in.stopRun(l.Task, crash{process})
 			}
 		}
@@ -73,7 +73,7 @@ func (in *incarnation) processDied(process string, tasks []string) *processDeath
 	var lost []events.Lost
 	for _, id := range tasks {
 		if r := in.runs[id]; r != nil && r.handle != nil && in.stage != stageLost {
-			lost = append(lost, events.Lost{Task: id, Token: r.claim.fencing})
+			lost = append(lost, events.Lost{Task: id, Token: r.claim.ref.Token})
 		}
 	}
 	recent := func(l events.Lost) bool { return now.Sub(in.runs[l.Task].claim.claimedAt) < deaths.RecentFor }

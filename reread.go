@@ -12,7 +12,7 @@ import (
 
 // isOutdated reports whether the task of a held claim was changed since it was read.
 func (in *incarnation) isOutdated(r *run) bool {
-	t := in.tasks.Get(r.claim.id)
+	t := in.tasks.Get(r.claim.ref.ID)
 	return t != nil && t.Modified() > r.claim.read
 }
 
@@ -22,10 +22,10 @@ func (in *incarnation) isOutdated(r *run) bool {
 // reason, resume does so once that is stored.
 func (in *incarnation) update(r *run) {
 	switch reaction := r.phase.On(life.Change); {
-	case reaction == life.Tell && (r.claim.listensToUpdates() || r.hasKind(in.kinds.OfTask(in.tasks.Get(r.claim.id)))):
-		in.out.changes.Put(r.claim.id, struct{}{}, time.Time{})
+	case reaction == life.Tell && (r.claim.listensToUpdates() || r.hasKind(in.kinds.OfTask(in.tasks.Get(r.claim.ref.ID)))):
+		in.out.changes.Put(r.claim.ref.ID, struct{}{}, time.Time{})
 	case reaction != life.Nothing:
-		in.stopRun(r.claim.id, ErrUpdated)
+		in.stopRun(r.claim.ref.ID, ErrUpdated)
 	}
 }
 
@@ -72,7 +72,7 @@ func (in *incarnation) changed(r *run, spec, props *broker.KV) {
 	case same && in.tellUpdate(r, value, from):
 		in.out.audit.updated(r, time.Now(), "its handler received the new properties")
 	default:
-		in.stopRun(r.claim.id, ErrUpdated)
+		in.stopRun(r.claim.ref.ID, ErrUpdated)
 		return
 	}
 	r.claim.read = spec.Modified
@@ -84,6 +84,6 @@ func (in *incarnation) tellUpdate(r *run, props []byte, from origin) bool {
 	if !r.claim.listensToUpdates() {
 		return false
 	}
-	task := in.makeTask(r.claim.id, props)
+	task := in.makeTask(r.claim.ref.ID, props)
 	return task != nil && r.claim.update(task, props, from)
 }

@@ -164,7 +164,7 @@ type exit struct {
 func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 	delete(in.endedByUs, g.ID)
 	claim := &Claim{
-		task: p.task, id: g.ID, fencing: g.Token, read: g.Token, created: g.Created, propsOnly: g.PropsOnly, props: g.Props,
+		task: p.task, ref: g.Ref, read: g.Token, props: g.Props,
 		kind: in.kinds.Of(g.Spec), origin: originOf(g.Spec), claimedAt: time.Now(), reason: p.reason, in: in,
 	}
 	r := &run{claim: claim, stateRevision: g.StateRevision, moved: p.cause == events.Moved}
@@ -216,7 +216,7 @@ func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 // waited reports whether a task has others to wait for. A claim on such a task is valid
 // only for its purpose: to run the task, or to end it.
 func (r *run) waited() bool {
-	return len(depend.Blockers(r.claim.id, r.claim.kind.Spec.Needs)) > 0
+	return len(depend.Blockers(r.claim.ref.ID, r.claim.kind.Spec.Needs)) > 0
 }
 
 // skip ends a task because a task that it waits for has failed.
@@ -278,7 +278,7 @@ func (in *incarnation) start(r *run) {
 		in.release(r)
 		return
 	}
-	id, token := r.claim.ID(), r.claim.token()
+	id, token := r.claim.ID(), r.claim.ref.Token
 	in.enter(r, life.Running)
 	r.expired = false
 	in.parked.remove(r)
@@ -366,7 +366,7 @@ func (in *incarnation) queueRelease(r *run, kept bool) {
 	if errors.Is(r.cause, ErrUpdated) && r.handTo == "" && !in.frozenOrLeaving() {
 		r.handTo = in.config.Name
 	}
-	ending := r.claim.ending(coordinator.Release)
+	ending := r.claim.ref.Ending(coordinator.Release)
 	ending.For, ending.Unrecorded = r.handTo, !r.recorded
 	if kept {
 		ending.For, ending.Kept = in.config.Name, true
@@ -391,11 +391,11 @@ func (in *incarnation) abandon(r *run) {
 // has been replaced by another one.
 func (in *incarnation) isDeleted(r *run) bool {
 	c := r.claim
-	if c.created == 0 {
+	if c.ref.Created == 0 {
 		return true
 	}
-	t := in.tasks.Remains(c.id)
-	return in.tasks.Revision() >= c.fencing && (t == nil || t.CreatedAs(c.propsOnly) != c.created)
+	t := in.tasks.Remains(c.ref.ID)
+	return in.tasks.Revision() >= c.ref.Token && (t == nil || t.CreatedAs(c.ref.PropsOnly) != c.ref.Created)
 }
 
 // save stores the run's record and keeps the claim.
@@ -412,7 +412,7 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	if r.command != nil {
 		record.Command = int64(r.command.revision)
 	}
-	ending := r.claim.ending(kind)
+	ending := r.claim.ref.Ending(kind)
 	if err := r.claim.Spec().StoreRecord(&ending, record, r.claim.props); err != nil { // only a result that is not JSON could do this, and SetResult made it
 		in.events.Corrupt(in.node.space.State(r.claim.ID()), fmt.Errorf("encode state: %w", err))
 		in.release(r)
@@ -424,8 +424,8 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	ending.Replaces, ending.Command = r.stateRevision, r.command.of()
 	ending.Unrecorded = !r.recorded
 	if kind == coordinator.Done {
-		t := in.tasks.Remains(r.claim.id)
-		ending.Bare = in.tasks.Revision() >= r.claim.fencing && t != nil && !in.tasks.HasNote(t.ID) && t.Failed == mirror.NotFailed && r.handTo == ""
+		t := in.tasks.Remains(r.claim.ref.ID)
+		ending.Bare = in.tasks.Revision() >= r.claim.ref.Token && t != nil && !in.tasks.HasNote(t.ID) && t.Failed == mirror.NotFailed && r.handTo == ""
 	}
 	r.ending = &ending
 	in.queueEnding(r)
@@ -475,7 +475,7 @@ func (in *incarnation) forget(id string) {
 	in.node.uncount(id)
 	delete(in.node.held, id)
 	in.node.mu.Unlock()
-	token := r.claim.token()
+	token := r.claim.ref.Token
 	seen := in.tasks.Revision() >= token
 	if t := in.tasks.Remains(id); !seen || (t != nil && t.Token == token) {
 		in.endedByUs[id] = endedClaim{token: token}
@@ -494,15 +494,15 @@ func (n *Node) publishRun(r *run) {
 // showRun is publishRun for callers that hold the lock.
 func (n *Node) showRun(r *run) {
 	f := &r.published
-	n.uncount(r.claim.id)
+	n.uncount(r.claim.ref.ID)
 	f.since, f.state, f.parked, f.handle = r.since, codeOf(r.record.State), r.phase == life.Parked, r.handle
-	n.held[r.claim.id] = r
+	n.held[r.claim.ref.ID] = r
 	n.states[f.state]++
 }
 
 // reportGrant reports a granted claim, and traces it.
 func (in *incarnation) reportGrant(claim *Claim, p *prospect) {
-	g := events.Grant{Task: claim.id, Type: claim.kind.Spec.Type, Token: claim.Token(), Cause: p.cause, From: p.from}
+	g := events.Grant{Task: claim.ref.ID, Type: claim.kind.Spec.Type, Token: claim.Token(), Cause: p.cause, From: p.from}
 	if p.adopted {
 		g.Cause = events.Adopted
 	} else {

@@ -69,7 +69,7 @@ type claimTrace struct {
 
 // spanOf returns the description of a span of the claim, to be filled in.
 func (c *Claim) spanOf(op, parent string) events.SpanStart {
-	return events.SpanStart{Op: op, Parent: parent, Task: c.id, Type: c.kind.Spec.Type, Node: c.Node(), Token: c.Token()}
+	return events.SpanStart{Op: op, Parent: parent, Task: c.ref.ID, Type: c.kind.Spec.Type, Node: c.Node(), Token: c.Token()}
 }
 
 // traceGrant makes the spans of a claim that was granted.

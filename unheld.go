@@ -85,7 +85,7 @@ func (c *Client) unheld(ctx context.Context, sent []SentCommand) (wanted []coord
 		if r.Err != nil || r.Reads[2] != nil {
 			continue
 		}
-		w := coordinator.Wanted{ID: sent[i].ID, Command: broker.Revision(sent[i].Revision)}
+		w := coordinator.Wanted{Ref: coordinator.Ref{ID: sent[i].ID}, Command: broker.Revision(sent[i].Revision)}
 		switch {
 		case r.Reads[0] != nil:
 			w.Created = r.Reads[0].Created

@@ -162,7 +162,7 @@ func (s *bareStore) settled(context.Context) (time.Time, error) { return time.No
 func (s *bareStore) run(ctx context.Context, batch []tree.Queued) error {
 	wanted := make([]coordinator.Wanted, len(batch))
 	for i, q := range batch {
-		wanted[i] = coordinator.Wanted{ID: q.ID, WithoutProps: true}
+		wanted[i] = coordinator.Wanted{Ref: coordinator.Ref{ID: q.ID}, WithoutProps: true}
 	}
 	claimedAt := time.Now().UTC()
 	endings := make([]coordinator.Ending, len(batch))

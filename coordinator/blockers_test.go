@@ -30,7 +30,7 @@ func TestClaim_M11_LooksAfterTheGrantForTheBlockersThatHaveNoCondition(t *testin
 		{name: "the last", there: "b199", blocked: true},
 		{name: "a failure", there: "b127/failed", blocked: true},
 		{name: "properties alone block nothing", there: "b127/props"},
-		{name: "a task without a key of its own", there: "b62", wanted: Wanted{PropsOnly: true}, blocked: true},
+		{name: "a task without a key of its own", there: "b62", wanted: Wanted{Ref: Ref{PropsOnly: true}}, blocked: true},
 		{name: "to carry out a command", there: "b199", wanted: Wanted{Command: 2}},
 		{name: "to be killed", there: "b199/failed", wanted: Wanted{Skipped: "b199", SkippedAt: 3}},
 		{name: "not known", plan: "lose-reply 1s on commit call 2", blocked: true},
@@ -71,7 +71,7 @@ func TestClaim_M11_AClaimOfManyTasksLooksForTheBlockersOfEach(t *testing.T) {
 			for k := range 300 {
 				blockers = append(blockers, fmt.Sprintf("b%d-%d", i, k))
 			}
-			wanted = append(wanted, Wanted{ID: fmt.Sprint("a", i), Blockers: blockers})
+			wanted = append(wanted, Wanted{Ref: Ref{ID: fmt.Sprint("a", i)}, Blockers: blockers})
 		}
 		w.put("/c/tasks/b1-250", "")
 		node, _, _ := w.node("n", "")
@@ -86,7 +86,7 @@ func TestClaim_M11_AClaimOfManyTasksLooksForTheBlockersOfEach(t *testing.T) {
 func TestWanted_HasAsManyConditionsAsATransactionCan(t *testing.T) {
 	c := &claims{}
 	for _, propsOnly := range []bool{false, true} {
-		txn := c.claimTxn(Wanted{ID: "a", PropsOnly: propsOnly, Blockers: make([]string, 200)})
+		txn := c.claimTxn(Wanted{Ref: Ref{ID: "a", PropsOnly: propsOnly}, Blockers: make([]string, 200)})
 		if n := len(txn.If); n > broker.TxnOpsMax || n < broker.TxnOpsMax-1 {
 			t.Errorf("%d conditions", n)
 		}
@@ -128,7 +128,7 @@ func TestClaim_M11_AJobThatEndsWhileItIsLookedForLeavesNoneBelowItUnseen(t *test
 			t.Fatal(err)
 		}
 		for _, blocked := range []bool{true, true, false} {
-			r := claimOne(c, Wanted{ID: "sum", Blockers: []string{"a_t", "a_t|*"}})
+			r := claimOne(c, Wanted{Ref: Ref{ID: "sum"}, Blockers: []string{"a_t", "a_t|*"}})
 			if r.Err != nil || r.Blocked != blocked {
 				t.Fatalf("%v, blocked %t, want %t", r.Err, r.Blocked, blocked)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
@@ -30,16 +31,26 @@ var (
 	ErrSuperseded = errors.New("the command is another one by now, or gone")
 )
 
-// Wanted is a task to claim.
-type Wanted struct {
+// Ref refers to a task, and to no other that is submitted under its ID, and to a claim on it.
+type Ref struct {
 	// ID of the task.
 	ID string
+	// Token is the fencing token of the claim, zero for a task that is to be claimed.
+	Token broker.Revision
+	// Created is the revision at which the task was created: the revision of its own
+	// key, or of its properties if PropsOnly.
+	Created broker.Revision
 	// PropsOnly is true if the task exists only by its properties.
 	PropsOnly bool
-	// Created is the revision at which the task was created, as in Granted. The claim
-	// is refused for another task that was submitted under its ID since. Zero means
-	// any.
-	Created broker.Revision
+}
+
+// Ending returns an ending of the claim to fill in.
+func (r Ref) Ending(kind Kind) Ending { return Ending{Ref: r, Kind: kind, At: time.Now()} }
+
+// Wanted is a task to claim.
+type Wanted struct {
+	// Ref is the task. A claim is refused for another one than Created, and zero means any.
+	Ref
 	// Modified, if set, is the revision of the last change of the task's own key. The
 	// claim is refused if the key has changed since, because the decision to claim no
 	// longer applies.
@@ -69,15 +80,9 @@ type Wanted struct {
 
 // Granted is a claim that is held.
 type Granted struct {
-	// ID of the task.
-	ID string
-	// Token is the fencing token.
-	Token broker.Revision
-	// Created is the revision at which the task was created: the revision of its own
-	// key, or of its properties if PropsOnly. It is zero if the claim is held but the
-	// task was deleted meanwhile; the claim is then to be released.
-	Created   broker.Revision
-	PropsOnly bool
+	// Ref is the claim. Created is zero if it is held but the task was deleted
+	// meanwhile; the claim is then to be released.
+	Ref
 	// Blocked is true if the claim is held and must be released at once: one of
 	// Wanted.Blockers was there after the grant, or it is not known that none was. A
 	// claim of a task with blockers whose outcome was unknown and that turns up later,
@@ -330,7 +335,7 @@ func granted(id string, token broker.Revision, reads []*broker.KV) Granted {
 	if len(reads) > 2 {
 		props = reads[2]
 	}
-	g := Granted{ID: id, Token: token, Spec: value(task), Props: value(props), State: value(state)}
+	g := Granted{Ref: Ref{ID: id, Token: token}, Spec: value(task), Props: value(props), State: value(state)}
 	switch {
 	case task != nil && task.Created <= token:
 		g.Created = task.Created

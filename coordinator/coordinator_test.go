@@ -91,7 +91,7 @@ func (w *world) claimed(plan string) (Coordinator, Result, broker.SessionID) {
 	w.t.Helper()
 	w.put("/c/tasks/a", `{"type":"t"}`)
 	c, _, session := w.node("n", plan)
-	r := claimOne(c, Wanted{ID: "a"})
+	r := claimOne(c, Wanted{Ref: Ref{ID: "a"}})
 	if r.Err != nil {
 		w.t.Fatal(r.Err)
 	}
@@ -118,7 +118,7 @@ func TestClaim_M11_ExactlyOneOfManySucceedsAndOnlyForAClaimableTask(t *testing.T
 		for i := range 20 {
 			c, _, _ := w.node(fmt.Sprint("n", i), "")
 			all.Go(func() {
-				r := claimOne(c, Wanted{ID: "a"})
+				r := claimOne(c, Wanted{Ref: Ref{ID: "a"}})
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
@@ -144,10 +144,10 @@ func TestClaim_M11_ExactlyOneOfManySucceedsAndOnlyForAClaimableTask(t *testing.T
 			wanted Wanted
 			want   error
 		}{
-			{"a task that does not exist", Wanted{ID: "nobody"}, ErrGone},
-			{"a blocked task", Wanted{ID: "a|child", Blockers: []string{"a"}}, ErrBlocked},
-			{"a task without a key of its own, claimed as if it had one", Wanted{ID: "b"}, ErrGone},
-			{"a task that exists by its properties alone", Wanted{ID: "b", PropsOnly: true}, nil},
+			{"a task that does not exist", Wanted{Ref: Ref{ID: "nobody"}}, ErrGone},
+			{"a blocked task", Wanted{Ref: Ref{ID: "a|child"}, Blockers: []string{"a"}}, ErrBlocked},
+			{"a task without a key of its own, claimed as if it had one", Wanted{Ref: Ref{ID: "b"}}, ErrGone},
+			{"a task that exists by its properties alone", Wanted{Ref: Ref{ID: "b", PropsOnly: true}}, nil},
 		} {
 			if r := claimOne(c, tt.wanted); !errors.Is(r.Err, tt.want) {
 				t.Errorf("%s: %v", tt.name, r.Err)
@@ -163,7 +163,7 @@ func TestClaim_M12_ALostReplyIsReadBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.put("/c/tasks/a", "")
 		c, _, session := w.node("n", "lose-reply 1s on commit call 1")
-		r := claimOne(c, Wanted{ID: "a"})
+		r := claimOne(c, Wanted{Ref: Ref{ID: "a"}})
 		kv, err := w.b.Get(context.Background(), "/c/tasks/a/owner")
 		if r.Err != nil || err != nil || kv.Session != session || r.Token != kv.Created {
 			t.Errorf("%+v; the owner key is %+v, %v", r, kv, err)
@@ -175,13 +175,13 @@ func TestClaim_M12_ALostRequestIsNoClaim(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.put("/c/tasks/a", "")
 		c, _, _ := w.node("n", "lose-request 1s on commit call 1")
-		if r := claimOne(c, Wanted{ID: "a"}); r.Err == nil {
+		if r := claimOne(c, Wanted{Ref: Ref{ID: "a"}}); r.Err == nil {
 			t.Errorf("%+v", r)
 		}
 		if got := w.get("/c/tasks/a/owner"); got != "-" {
 			t.Errorf("the owner key is %s", got)
 		}
-		if r := claimOne(c, Wanted{ID: "a"}); r.Err != nil {
+		if r := claimOne(c, Wanted{Ref: Ref{ID: "a"}}); r.Err != nil {
 			t.Errorf("again: %v", r.Err)
 		}
 	})
@@ -192,7 +192,7 @@ func TestAdopt_M12_FindsAClaimThatWasAppliedLate(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.put("/c/tasks/a", "spec")
 		c, _, _ := w.node("n", "late 5s on commit call 1")
-		if r := claimOne(c, Wanted{ID: "a"}); r.Err == nil {
+		if r := claimOne(c, Wanted{Ref: Ref{ID: "a"}}); r.Err == nil {
 			t.Fatal("it was granted before it was applied")
 		}
 		if r := adoptOne(c, "a"); !errors.Is(r.Err, ErrOwned) {
@@ -220,7 +220,7 @@ func TestEnd_M13_OnlyThePresentOwnerCanEndAClaim(t *testing.T) {
 			t.Fatal(err)
 		}
 		owner, _, _ := w.node("n", "")
-		now := claimOne(owner, Wanted{ID: "a"})
+		now := claimOne(owner, Wanted{Ref: Ref{ID: "a"}})
 		if now.Err != nil || now.Token <= old.Token {
 			t.Fatalf("the new claim: %+v after %+v", now, old)
 		}
@@ -352,7 +352,7 @@ func TestEnd_M13_DoesNotAffectATaskThatWasSubmittedUnderTheClaim(t *testing.T) {
 			}
 			w.put(key, "1")
 			c, _, _ := w.node("n", "")
-			r := claimOne(c, Wanted{ID: "a", PropsOnly: propsOnly})
+			r := claimOne(c, Wanted{Ref: Ref{ID: "a", PropsOnly: propsOnly}})
 			w.delete(key)
 			for range 2 {
 				for _, kind := range []Kind{Save, Done} {
@@ -363,13 +363,13 @@ func TestEnd_M13_DoesNotAffectATaskThatWasSubmittedUnderTheClaim(t *testing.T) {
 				w.put(key, "2")
 			}
 			other, _, _ := w.node("m", "")
-			if r := claimOne(other, Wanted{ID: "a", PropsOnly: propsOnly}); !errors.Is(r.Err, ErrOwned) {
+			if r := claimOne(other, Wanted{Ref: Ref{ID: "a", PropsOnly: propsOnly}}); !errors.Is(r.Err, ErrOwned) {
 				t.Errorf("claimed while the old claim is held: %+v", r)
 			}
 			if err := endOne(c, r.Ending(Release)).Err; err != nil {
 				t.Error(err)
 			}
-			if r := claimOne(other, Wanted{ID: "a", PropsOnly: propsOnly}); r.Err != nil || w.get("/c/state/a") != "-" {
+			if r := claimOne(other, Wanted{Ref: Ref{ID: "a", PropsOnly: propsOnly}}); r.Err != nil || w.get("/c/state/a") != "-" {
 				t.Errorf("%+v, the state is %s", r, w.get("/c/state/a"))
 			}
 		})
@@ -393,7 +393,7 @@ func TestRequeue_ALostClaimIsFencedAlthoughTheTaskRunsAgain(t *testing.T) {
 		if err := w.b.Revoke(context.Background(), s1); err != nil {
 			t.Fatal(err)
 		}
-		if r := claimOne(n2, Wanted{ID: "a"}); r.Err != nil {
+		if r := claimOne(n2, Wanted{Ref: Ref{ID: "a"}}); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 		for range 5 {

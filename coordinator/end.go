@@ -28,15 +28,10 @@ const (
 
 // Ending is a write in the name of a claim.
 type Ending struct {
-	// ID and Token are those of the claim.
-	ID    string
-	Token broker.Revision
-	// Created and PropsOnly are those of the claim too. They must be set except for a
-	// Release with neither For nor Command. They ensure that the ending affects the
-	// task that was claimed, and no other that was submitted under its ID since it was
-	// deleted.
-	Created   broker.Revision
-	PropsOnly bool
+	// Ref is the claim. Created and PropsOnly must be set except for a Release with
+	// neither For nor Command. They ensure that the ending affects the task that was
+	// claimed, and no other that was submitted under its ID since it was deleted.
+	Ref
 	// Kind says what to do.
 	Kind Kind
 	// At is when the owner decided that, for the history of the task: the broker may be asked
@@ -73,11 +68,6 @@ type Ending struct {
 	Bare bool
 	// Again is true if an earlier attempt at this very ending may have been applied.
 	Again bool
-}
-
-// Ending returns an ending of the claim to fill in.
-func (g Granted) Ending(kind Kind) Ending {
-	return Ending{ID: g.ID, Token: g.Token, Created: g.Created, PropsOnly: g.PropsOnly, Kind: kind, At: time.Now()}
 }
 
 // Ended is the outcome of one ending.

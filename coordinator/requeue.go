@@ -76,9 +76,7 @@ func (c *claims) requeueTxn(e Ending, waiting *broker.KV) (txn broker.Txn, reque
 		txn.Then = append(txn.Then, broker.Delete(waiting.Key))
 		return txn, false
 	}
-	txn = c.endTxn(Ending{
-		ID: e.ID, Token: e.Token, Created: e.Created, PropsOnly: e.PropsOnly, Kind: Discard, Command: e.Command,
-	})
+	txn = c.endTxn(Ending{Ref: e.Ref, Kind: Discard, Command: e.Command})
 	props := broker.Delete(c.space.Props(e.ID))
 	if len(next.Props) > 0 {
 		props = broker.Put(c.space.Props(e.ID), next.Props)

@@ -50,7 +50,7 @@ func (l *Leases) open(ctx context.Context, taskType, owner string) ([]openTask, 
 			continue // tasks to be killed because of a failure are left to nodes
 		}
 		found = append(found, openTask{place: k.Place(t.ID, t.Created), wanted: coordinator.Wanted{
-			ID: t.ID, PropsOnly: !t.HasKey, Created: t.Created, Modified: t.Modified(), Blockers: blockers, HandedOver: tasks.HasNote(t.ID),
+			Ref: coordinator.Ref{ID: t.ID, Created: t.Created, PropsOnly: !t.HasKey}, Modified: t.Modified(), Blockers: blockers, HandedOver: tasks.HasNote(t.ID),
 		}})
 	}
 	slices.SortFunc(found, func(a, b openTask) int { return a.place.Compare(b.place) })

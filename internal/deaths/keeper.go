@@ -42,8 +42,8 @@ type Node struct {
 
 // Held is a claim of the node.
 type Held struct {
-	// Token is its fencing token, and Read what it was granted with. Created is the revision at which the task was created.
-	Token, Read, Created broker.Revision
+	// Token is its fencing token, and Created the revision at which the task was created.
+	Token, Created broker.Revision
 	// AsleepFrom is the token of the claim since which the task has slept or been paused, zero if it has not.
 	AsleepFrom broker.Revision
 }
@@ -216,7 +216,7 @@ func (k *Keeper) convicts(d *Death) bool {
 func (k *Keeper) acquit(d Death, now time.Time) {
 	innocent := func(l Lost) bool {
 		held, ok := k.node.Held(l.Task)
-		return ok && held.AsleepFrom != 0 && held.AsleepFrom <= l.Token && l.Token < held.Read
+		return ok && held.AsleepFrom != 0 && held.AsleepFrom <= l.Token && l.Token < held.Token
 	}
 	if k.node.Working() && slices.ContainsFunc(d.Lost, innocent) {
 		d.Acquit(innocent)

@@ -35,7 +35,7 @@ func keeperOf(t *testing.T, other broker.Revision, deaths ...Death) (k *Keeper, 
 		Survived: func(incarnation string) bool { return incarnation == "mine" },
 		Limit:    func(*mirror.Task) int { return CountDefault },
 		Held: func(task string) (Held, bool) {
-			return Held{Token: 9, Read: 9, Created: 1, AsleepFrom: 3}, task == "slept"
+			return Held{Token: 9, Created: 1, AsleepFrom: 3}, task == "slept"
 		},
 		Put: func(_ string, txn broker.Txn, _ time.Time) {
 			for _, op := range txn.Then {
