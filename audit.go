@@ -1,11 +1,13 @@
 package windlass
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/life"
 )
 
 // auditStep checks every claim from time to time, for what no single update would show:
@@ -87,7 +89,7 @@ func (in *incarnation) checkClaim(id string) {
 	held := t != nil && t.Session == in.session.ID()
 	r := in.runs[id]
 	switch {
-	case r != nil && in.tasks.Revision() >= r.claim.ref.Token && !(held && t.Token == r.claim.ref.Token):
+	case r != nil && in.tasks.Revision() >= r.claim.held.Token && !(held && t.Token == r.claim.held.Token):
 		in.lose(r, fmt.Errorf("%w: the owner key of task %q is gone", ErrLost, id))
 	case r != nil && in.isDeleted(r):
 		in.stopRun(id, ErrDeleted)
@@ -106,4 +108,31 @@ func (in *incarnation) checkClaim(id string) {
 func (in *incarnation) isOrphan(id string) bool {
 	t := in.tasks.Remains(id)
 	return t != nil && t.Session == in.session.ID() && !in.busyWith(id) && in.endedByUs[id].token != t.Token
+}
+
+// markRecorded marks the runs whose claims are about to be recorded. It removes from
+// the audit queue the records of claims that are over, or about to be.
+func (in *incarnation) markRecorded(records []coordinator.AuditRecord) {
+	for i := range records {
+		n := &records[i]
+		if r := in.runs[n.ID]; r != nil && r.claim.held.Token == n.Token && r.phase != life.Ending {
+			r.recorded = true
+		} else {
+			n.Claimed = nil
+		}
+	}
+}
+
+// audited handles the results of writing audit records. Temporary failures are queued again.
+func (in *incarnation) audited(records []coordinator.AuditRecord, errs []error) {
+	now := time.Now()
+	for i, err := range errs {
+		switch {
+		case err == nil:
+		case !broker.Temporary(err) && !errors.Is(err, coordinator.ErrHistoryContended):
+			in.events.Corrupt(in.node.space.History(records[i].ID), fmt.Errorf("write the history: %w", err))
+		case in.stage != stageClosing:
+			in.out.audit.Again(records[i], now)
+		}
+	}
 }

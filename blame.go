@@ -15,12 +15,12 @@ import (
 
 // blame fails a task that is to blame for deaths, and reports whether it is.
 func (in *incarnation) blame(r *run) bool {
-	d := in.deaths.Blamed(r.claim.ref.ID, r.claim.ref.Created)
+	d := in.deaths.Blamed(r.claim.held.ID, r.claim.held.Created)
 	if d == nil || r.asleepFrom != 0 { // nor did it run when its last node died
 		return false
 	}
 	var nodes []string
-	for _, of := range in.deaths.Deaths(r.claim.ref.ID, r.claim.ref.Created, time.Now()) {
+	for _, of := range in.deaths.Deaths(r.claim.held.ID, r.claim.held.Created, time.Now()) {
 		if len(nodes) < d.Count {
 			nodes = append(nodes, of.Node)
 		}

@@ -50,7 +50,7 @@ func (p *savedProgress) take(ctx context.Context) (done func(), err error) {
 func (c *Claim) Checkpoint(ctx context.Context, v any) error {
 	value, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("progress of task %q: %w", c.ref.ID, err)
+		return fmt.Errorf("progress of task %q: %w", c.held.ID, err)
 	}
 	if len(value) > ProgressBytesMax {
 		return badInput("progress", fmt.Sprintf("%d bytes", len(value)), fmt.Sprintf("must be at most %d bytes of JSON", ProgressBytesMax))
@@ -58,16 +58,16 @@ func (c *Claim) Checkpoint(ctx context.Context, v any) error {
 	p := c.progress()
 	done, err := p.take(ctx)
 	if err != nil {
-		return fmt.Errorf("progress of task %q: %w", c.ref.ID, err)
+		return fmt.Errorf("progress of task %q: %w", c.held.ID, err)
 	}
 	defer done()
-	e := c.ref.Ending(coordinator.Checkpoint)
+	e := c.held.Ending(coordinator.Checkpoint)
 	e.State, e.Replaces = value, p.revision
 	for {
 		ended, err := c.in.store(ctx, e)
 		switch {
 		case err != nil:
-			return fmt.Errorf("progress of task %q: %w", c.ref.ID, err)
+			return fmt.Errorf("progress of task %q: %w", c.held.ID, err)
 		case ended.Err == nil:
 			p.revision = ended.StateRevision
 			return nil
@@ -76,14 +76,14 @@ func (c *Claim) Checkpoint(ctx context.Context, v any) error {
 			// what the current owner writes replaces it.
 			e.Replaces = ended.StateRevision
 		case errors.Is(ended.Err, coordinator.ErrGone):
-			return fmt.Errorf("progress of task %q: %w", c.ref.ID, ErrDeleted)
+			return fmt.Errorf("progress of task %q: %w", c.held.ID, ErrDeleted)
 		case broker.Temporary(ended.Err):
 			e.Again = e.Again || broker.MaybeApplied(ended.Err)
 			if !pause.For(ctx, retryEnd) {
-				return fmt.Errorf("progress of task %q: %w", c.ref.ID, errors.Join(context.Cause(ctx), ended.Err))
+				return fmt.Errorf("progress of task %q: %w", c.held.ID, errors.Join(context.Cause(ctx), ended.Err))
 			}
 		default:
-			return fmt.Errorf("progress of task %q: %w", c.ref.ID, ended.Err)
+			return fmt.Errorf("progress of task %q: %w", c.held.ID, ended.Err)
 		}
 	}
 }
@@ -95,8 +95,8 @@ func (c *Claim) Checkpoint(ctx context.Context, v any) error {
 func (c *Claim) Restarted(restarts statemachine.Restarts) {
 	restarts.LastEnd = shorten.Line(restarts.LastEnd, statemachine.HistoryDetailBytesMax/2)
 	c.in.arrive(func() {
-		if r := c.in.runs[c.ref.ID]; r != nil && r.claim == c {
-			c.in.out.audit.restarted(r, restarts)
+		if r := c.in.runs[c.held.ID]; r != nil && r.claim == c {
+			c.in.out.audit.Restarted(&c.held, restarts)
 		}
 	})
 }
@@ -108,11 +108,11 @@ func (c *Claim) Progress(ctx context.Context) (json.RawMessage, error) {
 	p := c.progress()
 	done, err := p.take(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("progress of task %q: %w", c.ref.ID, err)
+		return nil, fmt.Errorf("progress of task %q: %w", c.held.ID, err)
 	}
 	defer done()
-	kv, err := patientGet(ctx, c.in.config.Broker, c.in.node.space.Progress(c.ref.ID))
-	value, err := progressIn(c.ref.ID, kv, err)
+	kv, err := patientGet(ctx, c.in.config.Broker, c.in.node.space.Progress(c.held.ID))
+	value, err := progressIn(c.held.ID, kv, err)
 	if err == nil {
 		p.revision = kv.Modified
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/journal"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -14,18 +14,11 @@ import (
 // Claim is a task that this node holds, as its handler sees it. Its methods are safe
 // for concurrent use.
 type Claim struct {
-	ref coordinator.Ref
+	held journal.Claim
 	// read is the revision up to which the task was read. Only the loop uses it.
-	read      broker.Revision
-	kind      *taskKind
-	claimedAt time.Time
-	// reason is why it was claimed. restarted is whether the record of the claim may have
-	// restarts, and loopedAt is when the history was last told that what the handler runs
-	// keeps ending. Only the loop uses them.
-	reason    string
-	restarted bool
-	loopedAt  time.Time
-	in        *incarnation // for what all its claims share
+	read broker.Revision
+	kind *taskKind
+	in   *incarnation // for what all its claims share
 	// trace is nil without a tracer.
 	trace *claimTrace
 
@@ -42,7 +35,7 @@ type Claim struct {
 }
 
 // ID returns the task's ID.
-func (c *Claim) ID() string { return c.ref.ID }
+func (c *Claim) ID() string { return c.held.ID }
 
 // Task returns the task that NewTask made of the current properties.
 func (c *Claim) Task() Task {
@@ -75,14 +68,14 @@ func (c *Claim) Node() string { return c.in.config.Name }
 // Token returns the fencing token, which rises with every claim of this task. Claims of
 // other tasks may have the same token. Pass it to every system that the handler writes
 // to, and have that system refuse a token lower than the highest it has seen.
-func (c *Claim) Token() int64 { return int64(c.ref.Token) }
+func (c *Claim) Token() int64 { return int64(c.held.Token) }
 
 // Deadline returns the time until which the claim can currently be trusted. Every
 // renewal of the session moves it. The handler's context ends when it passes.
 func (c *Claim) Deadline() time.Time { return time.Now().Add(c.in.session.Remaining()) }
 
 // sum returns a number for the claim, the same one that the mirror computes.
-func (c *Claim) sum() uint64 { return mirror.ClaimSum(c.ref.ID, c.ref.Created, c.ref.Token) }
+func (c *Claim) sum() uint64 { return mirror.ClaimSum(c.held.ID, c.held.Created, c.held.Token) }
 
 // Messages returns a channel of the commands that are sent to the task while its
 // handler runs. A handler that calls Messages receives those commands instead of being

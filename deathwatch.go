@@ -49,7 +49,7 @@ func (in *incarnation) newDeaths() *deaths.Keeper {
 			if r == nil {
 				return deaths.Held{}, false
 			}
-			return deaths.Held{Token: r.claim.ref.Token, Created: r.claim.ref.Created, AsleepFrom: r.asleepFrom}, true
+			return deaths.Held{Token: r.claim.held.Token, Created: r.claim.held.Created, AsleepFrom: r.asleepFrom}, true
 		},
 		Put: in.out.deaths.Put,
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/journal"
 	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -17,8 +18,8 @@ func (in *incarnation) ended(endings []coordinator.Ending, results []coordinator
 	now := time.Now()
 	in.out.audit.BusyAt = now
 	for i, result := range results {
-		run, err := in.runs[endings[i].ID], result.Err
-		if run == nil || run.claim.ref.Token != endings[i].Token {
+		run, err, at := in.runs[endings[i].ID], result.Err, endings[i].At
+		if run == nil || run.claim.held.Token != endings[i].Token {
 			continue
 		}
 		switch {
@@ -41,13 +42,18 @@ func (in *incarnation) ended(endings []coordinator.Ending, results []coordinator
 		case endings[i].Kind == coordinator.Save:
 			run.stateRevision = result.StateRevision
 			in.commandDone(run)
-			in.out.audit.stored(run, endings[i].At)
-			run.since = in.node.momentOf(endings[i].At)
+			run.recordState(in.out.audit, at)
+			run.since = in.node.momentOf(at)
 			in.saved(run)
 		default:
 			in.commandDone(run)
-			if in.out.audit.ended(run, endings[i].Kind, endings[i].At); result.Requeued {
-				in.out.audit.requeued(run, now)
+			if endings[i].Kind == coordinator.Done {
+				run.recordState(in.out.audit, at)
+			} else {
+				in.out.audit.Released(&run.claim.held, run.cause, run.handTo, run.published.started != 0, at)
+			}
+			if result.Requeued {
+				in.out.audit.Requeued(&run.claim.held, now)
 			}
 			in.reportEnd(run, run.outcome)
 			if endings[i].Kind == coordinator.Done {
@@ -58,18 +64,24 @@ func (in *incarnation) ended(endings []coordinator.Ending, results []coordinator
 	}
 }
 
+// recordState records in the history of a task the state that was stored, from a time on.
+func (r *run) recordState(j *journal.Journal, at time.Time) {
+	j.Stored(&r.claim.held, &r.record, r.faulted, at)
+	r.faulted = false
+}
+
 // lasted returns how long a task took that has ended: until its handler returned. The
 // time to store that shows how busy the cluster is, and not how long such tasks take.
 func (n *Node) lasted(r *run, now time.Time) time.Duration {
 	if r.returned != 0 {
 		now = n.timeOf(r.returned)
 	}
-	return now.Sub(r.claim.claimedAt)
+	return now.Sub(r.claim.held.At)
 }
 
 // queueEnding queues the ending of a run, to be sent as soon as the broker takes it.
 func (in *incarnation) queueEnding(r *run) {
-	in.out.endings.Put(r.claim.ref.ID, *r.ending, time.Time{})
+	in.out.endings.Put(r.claim.held.ID, *r.ending, time.Time{})
 }
 
 // endAgain queues an ending again that the broker did not answer or could not apply

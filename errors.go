@@ -8,6 +8,7 @@ import (
 	"github.com/windlass-go/windlass/internal/edit"
 	"github.com/windlass-go/windlass/internal/invalid"
 	"github.com/windlass-go/windlass/internal/layout"
+	"github.com/windlass-go/windlass/internal/life"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -47,27 +48,27 @@ var (
 // Causes of the end of a handler's context; match context.Cause with errors.Is.
 var (
 	// ErrReleased: the node was told, or decided, to give the task back.
-	ErrReleased = errors.New("the task is being released")
+	ErrReleased = life.ErrReleased
 	// ErrLost: the claim is gone, or can no longer be trusted.
 	ErrLost = session.ErrLost
 	// ErrDraining: the node is stopping or being drained.
-	ErrDraining = errors.New("the node is draining")
+	ErrDraining = life.ErrDraining
 	// ErrDeleted: the task was deleted.
-	ErrDeleted = errors.New("the task was deleted")
+	ErrDeleted = life.ErrDeleted
 	// ErrKilled: the task was ended by a command.
-	ErrKilled = errors.New("the task was killed")
+	ErrKilled = life.ErrKilled
 	// ErrCommanded: a command paused the task, put it to sleep, or otherwise told it to
 	// stop; the text names the message.
-	ErrCommanded = errors.New("the task was commanded to stop")
+	ErrCommanded = life.ErrCommanded
 	// ErrUpdated: the task was changed by a submission with Update, or restarted, and runs
 	// again as it is now.
-	ErrUpdated = errors.New("the task was changed or restarted")
+	ErrUpdated = life.ErrUpdated
 	// ErrTypePaused: the type of the task was paused, with operate.Operator.PauseType.
-	ErrTypePaused = errors.New("the type of the task is paused")
+	ErrTypePaused = life.ErrTypePaused
 	// ErrTimeout: the run took longer than its spec's Timeout. Unlike the other causes
 	// it counts as an error, unless the handler returns a message, other than Release,
 	// that says what is to happen to the task.
-	ErrTimeout = errors.New("the time for the run is over")
+	ErrTimeout = life.ErrTimeout
 )
 
 // ErrRelease is returned by a handler to give its task back. The task then runs again

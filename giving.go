@@ -97,7 +97,7 @@ func (in *incarnation) heldBy(id string) (h schedule.Held, ok bool) {
 		losses++
 	}
 	return schedule.Held{
-		ID: id, Token: r.claim.ref.Token, Class: r.class(), Started: in.node.timeOf(r.published.started), Parked: r.phase == life.Parked,
+		ID: id, Token: r.claim.held.Token, Class: r.class(), Started: in.node.timeOf(r.published.started), Parked: r.phase == life.Parked,
 		Losses: losses, Leaves: r.leaving(), Saving: r.phase == life.Saving, Pulled: in.config.pulls(r.class().Type),
 	}, true
 }
@@ -122,7 +122,7 @@ func (in *incarnation) leaves(id, to string) {
 // stay makes those runs count again whose handlers were not yet told to stop.
 func (in *incarnation) stay() {
 	for _, d := range in.giving.Stay() {
-		if r := in.runs[d.ID]; r != nil && r.claim.ref.Token == d.Token {
+		if r := in.runs[d.ID]; r != nil && r.claim.held.Token == d.Token {
 			r.departing, r.handTo = false, ""
 			in.countRun(r)
 			in.applyCommand(r) // to what it was told while it was to leave
@@ -141,7 +141,7 @@ func (in *incarnation) giveAway(now time.Time) {
 	}
 	for _, d := range in.giving.Departures(now) {
 		r := in.runs[d.ID]
-		if r == nil || r.claim.ref.Token != d.Token {
+		if r == nil || r.claim.held.Token != d.Token {
 			continue
 		}
 		in.board.Hold(d.ID, now)
@@ -159,7 +159,7 @@ func (in *incarnation) giveAway(now time.Time) {
 // other node knows before the task is released.
 func (in *incarnation) hint(r *run) broker.Txn {
 	return broker.Txn{
-		If:   []broker.Cond{broker.Created(in.node.space.Owner(r.claim.ref.ID), r.claim.ref.Token)},
-		Then: []broker.Op{broker.PutSession(in.node.space.Handover(r.claim.ref.ID), coordinator.OwnerValue(r.handTo), in.session.ID())},
+		If:   []broker.Cond{broker.Created(in.node.space.Owner(r.claim.held.ID), r.claim.held.Token)},
+		Then: []broker.Op{broker.PutSession(in.node.space.Handover(r.claim.held.ID), coordinator.OwnerValue(r.handTo), in.session.ID())},
 	}
 }

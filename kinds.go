@@ -50,3 +50,16 @@ func originOf(value []byte) origin {
 	}
 	return origin{submittedAt: spec.SubmittedAt, digest: spec.Digest, trace: spec.Trace, by: spec.By, tags: spec.Tags}
 }
+
+// detail says in the history of a task who has changed it so that it was claimed for a reason, or submitted it, if it
+// is fresh: it may not have run yet.
+func (o origin) detail(reason string, fresh bool) string {
+	switch {
+	case o.by == "":
+	case reason == reasonUpdated:
+		return ", by " + o.by
+	case fresh:
+		return ", submitted by " + o.by
+	}
+	return ""
+}

@@ -193,7 +193,7 @@ func (n *Node) Tasks() []RunningTask {
 	tasks := make([]RunningTask, 0, len(n.held))
 	for _, r := range n.held {
 		tasks = append(tasks, RunningTask{
-			ID: r.claim.ref.ID, Token: r.claim.Token(), Parked: r.published.parked,
+			ID: r.claim.held.ID, Token: r.claim.Token(), Parked: r.published.parked,
 			Started: n.timeOf(r.published.started), Stopped: n.timeOf(r.published.stopped),
 			State: codedStates[r.published.state], Since: n.timeOf(r.published.since),
 		})

@@ -17,7 +17,7 @@ import (
 // exited decides what happens to a task whose handler returned.
 func (in *incarnation) exited(x exit) {
 	r := in.runs[x.id]
-	if r == nil || r.claim.ref.Token != x.token {
+	if r == nil || r.claim.held.Token != x.token {
 		return // cannot be: a run stays on the record until its handler has returned
 	}
 	if in.session.Context().Err() != nil {
@@ -26,7 +26,7 @@ func (in *incarnation) exited(x exit) {
 	r.handle, r.returned = nil, in.node.momentOf(x.at)
 	in.timeouts.Remove(x.id)
 	in.board.LoadFell()
-	in.out.audit.returned(r)
+	in.out.audit.Returned(&r.claim.held)
 	// A run that was stopped because its type is paused stays here, unless it was to
 	// leave as well.
 	rests := errors.Is(r.cause, ErrTypePaused) && r.dequeued == nil && !r.departing && in.stage != stageClosing
@@ -145,7 +145,7 @@ func (in *incarnation) conclude(r *run, c statemachine.Command) {
 // no task goes round and round at full speed; one that was changed comes back at once.
 func (in *incarnation) giveBack(r *run) {
 	if !errors.Is(r.cause, ErrUpdated) {
-		in.board.Hold(r.claim.ref.ID, time.Now())
+		in.board.Hold(r.claim.held.ID, time.Now())
 	}
 	in.release(r)
 }
@@ -185,7 +185,7 @@ func (in *incarnation) fault(r *run, err error) {
 	r.record.AddError(err.Error(), r.claim.kind.Spec.RetryPolicy(), time.Now())
 	r.keepResult()
 	if IsPermanent(err) {
-		in.events.Errored(r.claim.ref.ID, err, time.Time{})
+		in.events.Errored(r.claim.held.ID, err, time.Time{})
 		in.do(r, r.record.End(statemachine.Failed))
 		return
 	}
@@ -198,21 +198,21 @@ func (in *incarnation) fault(r *run, err error) {
 func (in *incarnation) decideFault(r *run, err error) {
 	now := time.Now()
 	decision, problem := in.config.decideFault(Fault{
-		ID: r.claim.ref.ID, Spec: r.claim.Spec(), Task: r.claim.task, Err: err,
+		ID: r.claim.held.ID, Spec: r.claim.Spec(), Task: r.claim.task, Err: err,
 		Errors: r.record.Errors, Failures: r.record.Failures, Now: now,
 	}, func() statemachine.Command {
 		return r.claim.kind.Spec.RetryPolicy().HandleErrors(r.record.Errors, r.record.Failures, now, rand.Float64())
 	})
 	if problem != nil {
-		in.events.Errored(r.claim.ref.ID, problem, time.Time{})
+		in.events.Errored(r.claim.held.ID, problem, time.Time{})
 	}
 	deed := r.record.Resolve(decision, now)
 	cause := errors.New(cmp.Or(statemachine.LastError(r.record.Errors), "unknown error"))
 	switch r.record.State {
 	case statemachine.Failed:
-		in.events.Errored(r.claim.ref.ID, cause, time.Time{})
+		in.events.Errored(r.claim.held.ID, cause, time.Time{})
 	case statemachine.Sleeping:
-		in.events.Errored(r.claim.ref.ID, cause, *r.record.Until)
+		in.events.Errored(r.claim.held.ID, cause, *r.record.Until)
 	}
 	r.faulted = deed == life.Save
 	in.do(r, deed)

@@ -8,6 +8,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/deaths"
+	"github.com/windlass-go/windlass/internal/journal"
 	"github.com/windlass-go/windlass/internal/life"
 	"github.com/windlass-go/windlass/internal/outbox"
 )
@@ -29,7 +30,7 @@ type outgoing struct {
 	discards outbox.Lane[discard, coordinator.Ending]
 	// checkpoints are keyed by the channels on which their outcomes are awaited.
 	checkpoints outbox.Lane[chan<- coordinator.Ended, coordinator.Ending]
-	audit       journal
+	audit       *journal.Journal
 	// hints note where tasks are going whose handlers take long to stop.
 	hints outbox.Lane[string, broker.Txn]
 	// commands delete commands to this node that were carried out.
@@ -50,12 +51,8 @@ type outgoing struct {
 
 // newOutgoing returns empty lanes, except for the audit records that are left of an earlier session.
 func newOutgoing(node, incarnation string, left []coordinator.AuditRecord) *outgoing {
-	o := &outgoing{audit: journal{node: node, incarnation: incarnation}}
-	o.audit.BatchMax, o.audit.CallsMax = claimBatchMax, 1
+	o := &outgoing{audit: journal.New(node, incarnation, claimBatchMax, left)}
 	o.info.BatchMax, o.info.CallsMax = 1, 1
-	for _, n := range left {
-		o.audit.Add(n)
-	}
 	return o
 }
 

@@ -48,8 +48,8 @@ func (n *Node) RecordDeath(ctx context.Context, process string, tasks []string) 
 			in.out.deaths.Put(d.incarnation, d.record, time.Now())
 		}
 		for _, l := range d.lost {
-			if r := in.runs[l.Task]; r != nil && r.claim.ref.Token == l.Token && r.phase == life.Running {
-				in.stopRun(l.Task, crash{process})
+			if r := in.runs[l.Task]; r != nil && r.claim.held.Token == l.Token && r.phase == life.Running {
+				in.stopRun(l.Task, life.Crash{Process: process})
 			}
 		}
 	})
@@ -73,24 +73,10 @@ func (in *incarnation) processDied(process string, tasks []string) *processDeath
 	var lost []events.Lost
 	for _, id := range tasks {
 		if r := in.runs[id]; r != nil && r.handle != nil && in.stage != stageLost {
-			lost = append(lost, events.Lost{Task: id, Token: r.claim.ref.Token})
+			lost = append(lost, events.Lost{Task: id, Token: r.claim.held.Token})
 		}
 	}
-	recent := func(l events.Lost) bool { return now.Sub(in.runs[l.Task].claim.claimedAt) < deaths.RecentFor }
+	recent := func(l events.Lost) bool { return now.Sub(in.runs[l.Task].claim.held.At) < deaths.RecentFor }
 	d := deaths.ProcessDied(in.config.Name, process, lost, recent, now)
 	return &processDeath{lost: lost, incarnation: d.Incarnation, record: in.deaths.Record(&d, now)}
 }
-
-// crash is why a task is given back whose work has died with the process that ran it.
-type crash struct{ process string }
-
-// Error says what has died; it is empty for the node itself.
-func (c crash) Error() string {
-	if c.process == "" {
-		return ""
-	}
-	return "the " + c.process + " that ran it died"
-}
-
-// Is reports whether target is ErrReleased.
-func (c crash) Is(target error) bool { return target == ErrReleased }

@@ -12,7 +12,7 @@ import (
 
 // isOutdated reports whether the task of a held claim was changed since it was read.
 func (in *incarnation) isOutdated(r *run) bool {
-	t := in.tasks.Get(r.claim.ref.ID)
+	t := in.tasks.Get(r.claim.held.ID)
 	return t != nil && t.Modified() > r.claim.read
 }
 
@@ -22,10 +22,10 @@ func (in *incarnation) isOutdated(r *run) bool {
 // reason, resume does so once that is stored.
 func (in *incarnation) update(r *run) {
 	switch reaction := r.phase.On(life.Change); {
-	case reaction == life.Tell && (r.claim.listensToUpdates() || r.hasKind(in.kinds.OfTask(in.tasks.Get(r.claim.ref.ID)))):
-		in.out.changes.Put(r.claim.ref.ID, struct{}{}, time.Time{})
+	case reaction == life.Tell && (r.claim.listensToUpdates() || r.hasKind(in.kinds.OfTask(in.tasks.Get(r.claim.held.ID)))):
+		in.out.changes.Put(r.claim.held.ID, struct{}{}, time.Time{})
 	case reaction != life.Nothing:
-		in.stopRun(r.claim.ref.ID, ErrUpdated)
+		in.stopRun(r.claim.held.ID, ErrUpdated)
 	}
 }
 
@@ -68,11 +68,11 @@ func (in *incarnation) changed(r *run, spec, props *broker.KV) {
 	switch {
 	case same && bytes.Equal(value, r.claim.Props()):
 		r.claim.retag(from)
-		in.out.audit.updated(r, time.Now(), "its tags were changed, and its handler runs on")
+		in.out.audit.Updated(&r.claim.held, r.claim.origin.by, "its tags were changed, and its handler runs on", time.Now())
 	case same && in.tellUpdate(r, value, from):
-		in.out.audit.updated(r, time.Now(), "its handler received the new properties")
+		in.out.audit.Updated(&r.claim.held, r.claim.origin.by, "its handler received the new properties", time.Now())
 	default:
-		in.stopRun(r.claim.ref.ID, ErrUpdated)
+		in.stopRun(r.claim.held.ID, ErrUpdated)
 		return
 	}
 	r.claim.read = spec.Modified
@@ -84,6 +84,6 @@ func (in *incarnation) tellUpdate(r *run, props []byte, from origin) bool {
 	if !r.claim.listensToUpdates() {
 		return false
 	}
-	task := in.makeTask(r.claim.ref.ID, props)
+	task := in.makeTask(r.claim.held.ID, props)
 	return task != nil && r.claim.update(task, props, from)
 }

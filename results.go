@@ -68,10 +68,10 @@ func (c *Claim) Results(ctx context.Context, ids ...string) (map[string]json.Raw
 	if len(ids) > 0 {
 		return readResults(ctx, c.in.config.Broker, c.in.node.space, ids)
 	}
-	found, err := readResults(ctx, c.in.config.Broker, c.in.node.space, depend.Blockers(c.ref.ID, c.kind.Spec.Needs))
+	found, err := readResults(ctx, c.in.config.Broker, c.in.node.space, depend.Blockers(c.held.ID, c.kind.Spec.Needs))
 	if lost, ok := errors.AsType[*NotFoundError](err); ok {
 		// An ancestor that was never queued does not block, and has no result to lose.
-		above := depend.Ancestors(c.ref.ID)
+		above := depend.Ancestors(c.held.ID)
 		lost.IDs = slices.DeleteFunc(lost.IDs, func(id string) bool { return slices.Contains(above, id) })
 		if len(lost.IDs) == 0 {
 			return found, nil

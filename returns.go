@@ -21,7 +21,7 @@ func (in *incarnation) promise(node string, info []byte, within time.Duration) b
 // keepsPlace reports whether a note is to say that this node, which stops and is to be back, held
 // the task of a run last. Nodes that start meanwhile have not seen it.
 func (in *incarnation) keepsPlace(r *run) bool {
-	return in.stage == stageClosing && in.info.Returning && r.handTo == "" && errors.Is(r.cause, ErrDraining) && !in.tasks.HasNote(r.claim.ref.ID)
+	return in.stage == stageClosing && in.info.Returning && r.handTo == "" && errors.Is(r.cause, ErrDraining) && !in.tasks.HasNote(r.claim.held.ID)
 }
 
 // keepFor stores the promise of a node that has vanished: it had no time to do so itself.

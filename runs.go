@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/events"
 	"github.com/windlass-go/windlass/internal/depend"
+	"github.com/windlass-go/windlass/internal/journal"
 	"github.com/windlass-go/windlass/internal/life"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/internal/runner"
@@ -164,12 +165,12 @@ type exit struct {
 func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 	delete(in.endedByUs, g.ID)
 	claim := &Claim{
-		task: p.task, ref: g.Ref, read: g.Token, props: g.Props,
-		kind: in.kinds.Of(g.Spec), origin: originOf(g.Spec), claimedAt: time.Now(), reason: p.reason, in: in,
+		task: p.task, held: journal.Claim{Ref: g.Ref, At: time.Now(), Reason: p.reason}, read: g.Token, props: g.Props,
+		kind: in.kinds.Of(g.Spec), origin: originOf(g.Spec), in: in,
 	}
 	r := &run{claim: claim, stateRevision: g.StateRevision, moved: p.cause == events.Moved}
 	in.runs[g.ID] = r
-	in.board.Lag.Granted(g.Token, in.tasks.Revision(), claim.claimedAt)
+	in.board.Lag.Granted(g.Token, in.tasks.Revision(), claim.held.At)
 	in.claims ^= claim.sum()
 	in.countRun(r)
 	if in.stage == stageLost {
@@ -180,7 +181,7 @@ func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 		in.events.Corrupt(in.node.space.Task(g.ID), claim.kind.Err)
 	}
 	in.reportGrant(claim, p)
-	in.out.audit.claimed(r, p, in.deaths.Ends(g.ID))
+	in.out.audit.Granted(&claim.held, r.stateRevision == 0, claim.origin.detail(p.reason, r.stateRevision == 0), append(in.deaths.Ends(g.ID), p.ended))
 	if in.isDeleted(r) {
 		in.abandon(r)
 		return
@@ -199,7 +200,7 @@ func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 		return
 	}
 	r.record = life.RecordOf(record)
-	if r.since = in.node.momentOf(claim.claimedAt); record.ChangedAt != nil {
+	if r.since = in.node.momentOf(claim.held.At); record.ChangedAt != nil {
 		r.since = in.node.momentOf(*record.ChangedAt)
 	}
 	if r.record.State == statemachine.Sleeping || r.record.State == statemachine.Paused {
@@ -216,7 +217,7 @@ func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 // waited reports whether a task has others to wait for. A claim on such a task is valid
 // only for its purpose: to run the task, or to end it.
 func (r *run) waited() bool {
-	return len(depend.Blockers(r.claim.ref.ID, r.claim.kind.Spec.Needs)) > 0
+	return len(depend.Blockers(r.claim.held.ID, r.claim.kind.Spec.Needs)) > 0
 }
 
 // skip ends a task because a task that it waits for has failed.
@@ -278,7 +279,7 @@ func (in *incarnation) start(r *run) {
 		in.release(r)
 		return
 	}
-	id, token := r.claim.ID(), r.claim.ref.Token
+	id, token := r.claim.ID(), r.claim.held.Token
 	in.enter(r, life.Running)
 	r.expired = false
 	in.parked.remove(r)
@@ -366,7 +367,7 @@ func (in *incarnation) queueRelease(r *run, kept bool) {
 	if errors.Is(r.cause, ErrUpdated) && r.handTo == "" && !in.frozenOrLeaving() {
 		r.handTo = in.config.Name
 	}
-	ending := r.claim.ref.Ending(coordinator.Release)
+	ending := r.claim.held.Ending(coordinator.Release)
 	ending.For, ending.Unrecorded = r.handTo, !r.recorded
 	if kept {
 		ending.For, ending.Kept = in.config.Name, true
@@ -391,11 +392,11 @@ func (in *incarnation) abandon(r *run) {
 // has been replaced by another one.
 func (in *incarnation) isDeleted(r *run) bool {
 	c := r.claim
-	if c.ref.Created == 0 {
+	if c.held.Created == 0 {
 		return true
 	}
-	t := in.tasks.Remains(c.ref.ID)
-	return in.tasks.Revision() >= c.ref.Token && (t == nil || t.CreatedAs(c.ref.PropsOnly) != c.ref.Created)
+	t := in.tasks.Remains(c.held.ID)
+	return in.tasks.Revision() >= c.held.Token && (t == nil || t.CreatedAs(c.held.PropsOnly) != c.held.Created)
 }
 
 // save stores the run's record and keeps the claim.
@@ -406,13 +407,13 @@ func (in *incarnation) save(r *run) {
 
 // end queues the writing of a run's record.
 func (in *incarnation) end(r *run, kind coordinator.Kind) {
-	claimedAt := r.claim.claimedAt.UTC()
+	claimedAt := r.claim.held.At.UTC()
 	record := r.record.Stored()
 	record.Node, record.ClaimedAt = in.config.Name, &claimedAt
 	if r.command != nil {
 		record.Command = int64(r.command.revision)
 	}
-	ending := r.claim.ref.Ending(kind)
+	ending := r.claim.held.Ending(kind)
 	if err := r.claim.Spec().StoreRecord(&ending, record, r.claim.props); err != nil { // only a result that is not JSON could do this, and SetResult made it
 		in.events.Corrupt(in.node.space.State(r.claim.ID()), fmt.Errorf("encode state: %w", err))
 		in.release(r)
@@ -424,8 +425,8 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	ending.Replaces, ending.Command = r.stateRevision, r.command.of()
 	ending.Unrecorded = !r.recorded
 	if kind == coordinator.Done {
-		t := in.tasks.Remains(r.claim.ref.ID)
-		ending.Bare = in.tasks.Revision() >= r.claim.ref.Token && t != nil && !in.tasks.HasNote(t.ID) && t.Failed == mirror.NotFailed && r.handTo == ""
+		t := in.tasks.Remains(r.claim.held.ID)
+		ending.Bare = in.tasks.Revision() >= r.claim.held.Token && t != nil && !in.tasks.HasNote(t.ID) && t.Failed == mirror.NotFailed && r.handTo == ""
 	}
 	r.ending = &ending
 	in.queueEnding(r)
@@ -438,7 +439,7 @@ func (in *incarnation) drop(r *run, cause error) {
 	if r.returned != 0 && r.phase != life.Parked {
 		at = in.node.timeOf(r.returned)
 	}
-	in.out.audit.lost(r, cause, at)
+	in.out.audit.Lost(&r.claim.held, cause, r.published.started != 0, at)
 	in.reportEnd(r, events.Dropped)
 	in.forget(r.claim.ID())
 }
@@ -475,7 +476,7 @@ func (in *incarnation) forget(id string) {
 	in.node.uncount(id)
 	delete(in.node.held, id)
 	in.node.mu.Unlock()
-	token := r.claim.ref.Token
+	token := r.claim.held.Token
 	seen := in.tasks.Revision() >= token
 	if t := in.tasks.Remains(id); !seen || (t != nil && t.Token == token) {
 		in.endedByUs[id] = endedClaim{token: token}
@@ -494,19 +495,19 @@ func (n *Node) publishRun(r *run) {
 // showRun is publishRun for callers that hold the lock.
 func (n *Node) showRun(r *run) {
 	f := &r.published
-	n.uncount(r.claim.ref.ID)
+	n.uncount(r.claim.held.ID)
 	f.since, f.state, f.parked, f.handle = r.since, codeOf(r.record.State), r.phase == life.Parked, r.handle
-	n.held[r.claim.ref.ID] = r
+	n.held[r.claim.held.ID] = r
 	n.states[f.state]++
 }
 
 // reportGrant reports a granted claim, and traces it.
 func (in *incarnation) reportGrant(claim *Claim, p *prospect) {
-	g := events.Grant{Task: claim.ref.ID, Type: claim.kind.Spec.Type, Token: claim.Token(), Cause: p.cause, From: p.from}
+	g := events.Grant{Task: claim.held.ID, Type: claim.kind.Spec.Type, Token: claim.Token(), Cause: p.cause, From: p.from}
 	if p.adopted {
 		g.Cause = events.Adopted
 	} else {
-		g.Waited = claim.claimedAt.Sub(p.since)
+		g.Waited = claim.held.At.Sub(p.since)
 	}
 	claim.traceGrant(g)
 	in.events.Granted(g)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/edit"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/statemachine"
@@ -91,6 +92,18 @@ func (c *Client) SendTasks(ctx context.Context, commands []TaskCommand) ([]SentC
 	}
 	c.carryOut(ctx, sent)
 	return sent, errs
+}
+
+// carryOut carries out the kills and pauses among some commands whose tasks nobody holds, and sets Done of them.
+func (c *Client) carryOut(ctx context.Context, sent []SentCommand) {
+	commands := make([]edit.Command, len(sent))
+	for i, s := range sent {
+		commands[i] = edit.Command{ID: s.ID, Command: s.Command, Revision: broker.Revision(s.Revision)}
+	}
+	edit.CarryOut(ctx, c.broker, c.space, &editing, commands)
+	for i := range sent {
+		sent[i].Done = commands[i].Done
+	}
 }
 
 func (t TaskCommand) validate() error {

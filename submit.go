@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/edit"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -154,6 +155,13 @@ var editing = edit.Rules{
 		}
 		spec, err = json.Marshal(was.Spec)
 		return spec, was.Props, err
+	},
+	Store: func(value []byte, e *coordinator.Ending, r statemachine.Record, props json.RawMessage) error {
+		spec, err := parseSpec(value)
+		if err != nil {
+			return err
+		}
+		return spec.StoreRecord(e, r, props)
 	},
 	Exists:   func(id string, same bool) error { return &ExistsError{ID: id, Same: same} },
 	Finished: finishedAs,

@@ -66,7 +66,7 @@ func (in *incarnation) heard(h coordinator.Heard) {
 
 // waiting returns the command that is to be applied to a held task, nil for none.
 func (in *incarnation) waiting(r *run) *taskCommand {
-	c := in.commands[r.claim.ref.ID]
+	c := in.commands[r.claim.held.ID]
 	if c == nil || c.revision <= r.applied || c.revision == r.command.of() || r.unreadable || in.stage != stageWorking {
 		return nil
 	}
@@ -126,7 +126,7 @@ func (in *incarnation) tryOut(r *run) bool {
 
 // carryOut carries out the command of a run, now that no handler runs.
 func (in *incarnation) carryOut(r *run) {
-	if c := in.commands[r.claim.ref.ID]; c != nil && c.revision > r.command.revision && c.err == nil {
+	if c := in.commands[r.claim.held.ID]; c != nil && c.revision > r.command.revision && c.err == nil {
 		r.command = c // the last one wins
 	}
 	before := r.record
@@ -174,11 +174,11 @@ func stopCause(c statemachine.Command) error {
 // isCurrent reports whether a command is known to be the one in the slot. If not, it
 // starts a read.
 func (in *incarnation) isCurrent(r *run, c *taskCommand) bool {
-	if c.checked || c.revision > r.claim.ref.Token {
+	if c.checked || c.revision > r.claim.held.Token {
 		return true
 	}
 	if !in.out.asks.Has(c) {
-		in.out.asks.Put(c, asking{id: r.claim.ref.ID}, time.Time{})
+		in.out.asks.Put(c, asking{id: r.claim.held.ID}, time.Time{})
 	}
 	return false
 }
@@ -238,15 +238,15 @@ func (in *incarnation) discard(r *run, err error) {
 	c := r.command
 	r.applied, r.command = c.revision, nil
 	in.handled(r, c, err)
-	e := r.claim.ref.Ending(coordinator.Discard)
+	e := r.claim.held.Ending(coordinator.Discard)
 	e.Command = c.revision
 	in.out.discards.Put(discard{command: c, token: e.Token}, e, time.Time{})
 }
 
 // handled reports that a command was carried out, or why it was not.
 func (in *incarnation) handled(r *run, c *taskCommand, err error) {
-	in.out.audit.commanded(r, c, err, time.Now())
-	in.events.TaskCommanded(r.claim.ref.ID, string(c.Message), err)
+	in.out.audit.Commanded(&r.claim.held, c.Command, err, time.Now())
+	in.events.TaskCommanded(r.claim.held.ID, string(c.Message), err)
 }
 
 // commandDone records that the command of a run was carried out and deleted.

@@ -69,7 +69,7 @@ type claimTrace struct {
 
 // spanOf returns the description of a span of the claim, to be filled in.
 func (c *Claim) spanOf(op, parent string) events.SpanStart {
-	return events.SpanStart{Op: op, Parent: parent, Task: c.ref.ID, Type: c.kind.Spec.Type, Node: c.Node(), Token: c.Token()}
+	return events.SpanStart{Op: op, Parent: parent, Task: c.held.ID, Type: c.kind.Spec.Type, Node: c.Node(), Token: c.Token()}
 }
 
 // traceGrant makes the spans of a claim that was granted.
@@ -88,7 +88,7 @@ func (c *Claim) traceGrant(g events.Grant) {
 	}
 	for _, op := range ops {
 		start := c.spanOf(op, parent)
-		start.At, start.Cause, start.From = c.claimedAt.Add(-g.Waited), g.Cause, g.From
+		start.At, start.Cause, start.From = c.held.At.Add(-g.Waited), g.Cause, g.From
 		_, span := tracer.Start(context.Background(), start)
 		parent = span.Trace()
 		span.End(events.SpanEnd{})

@@ -43,6 +43,8 @@ type Rules struct {
 	Digest func(spec, props []byte) string
 	// Input returns what the task of a terminal state was submitted with. job has the values of its keys in the tree.
 	Input func(id string, ended statemachine.Record, job []*broker.KV) (spec, props []byte, err error)
+	// Store puts into the end of a claim what it stores of a task with a spec.
+	Store func(spec []byte, e *coordinator.Ending, r statemachine.Record, props json.RawMessage) error
 	// Exists and Finished return the error for an ID that is live, or has ended in a state. same is true if it has the
 	// same content. Already reports whether an error is one of these for the same content.
 	Exists   func(id string, same bool) error

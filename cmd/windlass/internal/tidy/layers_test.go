@@ -49,10 +49,11 @@ var layers = map[string][]string{
 	"internal/attempts":    {"broker", "coordinator", "internal/pause"},
 	"internal/nodecommand": {"internal/invalid", "internal/schedule", "internal/shorten", "internal/stored"},
 	"internal/listing":     {"broker", "coordinator", "statemachine", "internal/attempts", "internal/depend", "internal/keys", "internal/kind", "internal/mirror", "internal/subtree", "internal/waiting"},
-	"internal/edit":        {"broker", "coordinator", "statemachine", "internal/attempts", "internal/changes", "internal/depend", "internal/invalid", "internal/keys", "internal/meter", "internal/pause", "internal/shorten", "internal/stored", "internal/subtree"},
+	"internal/edit":        {"broker", "coordinator", "session", "statemachine", "internal/attempts", "internal/changes", "internal/depend", "internal/invalid", "internal/keys", "internal/meter", "internal/pause", "internal/shorten", "internal/stored", "internal/subtree"},
+	"internal/journal":     {"coordinator", "statemachine", "internal/edit", "internal/life", "internal/mirror", "internal/outbox"},
 	// The node with its client. It imports no adapter.
 	".": {"broker", "events", "statemachine", "placement", "session", "coordinator", "election",
-		"internal/attempts", "internal/deaths", "internal/edit", "internal/invalid", "internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/nodecommand", "internal/listing", "internal/layout", "internal/life", "internal/meter", "internal/outbox", "internal/pause", "internal/results", "internal/returns", "internal/stored", "internal/shorten", "internal/subtree", "internal/heap"},
+		"internal/attempts", "internal/deaths", "internal/edit", "internal/invalid", "internal/journal", "internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/nodecommand", "internal/listing", "internal/layout", "internal/life", "internal/meter", "internal/outbox", "internal/pause", "internal/results", "internal/returns", "internal/stored", "internal/shorten", "internal/subtree", "internal/heap"},
 	// Edges: they import no store but windlasstest's; tree is built on the node's machinery as well.
 	"operate":        {".", "broker", "events", "session", "internal/attempts", "internal/deaths", "internal/invalid", "internal/keys", "internal/layout", "internal/mirror", "internal/nodecommand", "internal/shorten"},
 	"internal/specs": {".", "broker", "placement", "internal/kind"},
