@@ -14,6 +14,7 @@ import (
 // Claim is a task that this node holds, as its handler sees it. Its methods are safe
 // for concurrent use.
 type Claim struct {
+	// held is the claim as it was granted. Except for its Ref, only the loop uses it.
 	held journal.Claim
 	// read is the revision up to which the task was read. Only the loop uses it.
 	read broker.Revision

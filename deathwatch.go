@@ -21,8 +21,7 @@ const (
 	DeathsMax = deaths.CountMax
 )
 
-// ProbationMax is the longest time for which a node that has died repeatedly is given
-// nothing.
+// ProbationMax is the longest time for which a node that has died repeatedly is given nothing.
 const ProbationMax = deaths.ProbationMax
 
 // deathsLimit returns how many deaths set a task aside; zero means that no number does.
