@@ -105,7 +105,7 @@ func (in *incarnation) recordDied(ctx context.Context, of []string, txns []broke
 // takeBack removes the records of deaths that this process has survived, while another has its
 // name.
 func (in *incarnation) takeBack(ctx context.Context) {
-	txns, err := deaths.Survived(ctx, in.config.Broker, in.node.space, in.config.Name, in.node.survived)
+	txns, err := deaths.TakeBack(ctx, in.config.Broker, in.node.space, in.config.Name, in.node.survived)
 	if err != nil {
 		return // it is tried again once this node is registered
 	}

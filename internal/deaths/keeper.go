@@ -36,8 +36,8 @@ type Node struct {
 	Limit func(t *mirror.Task) int
 	// Held returns what it holds of a task, false if it does not hold it.
 	Held func(task string) (Held, bool)
-	// Put stores the record of a death at a time, instead of what was put for the same incarnation before.
-	Put func(incarnation string, txn broker.Txn, at time.Time)
+	// Put stores something about the records at a time, instead of what was put under the same name before.
+	Put func(name string, txn broker.Txn, at time.Time)
 }
 
 // Held is a claim of the node.

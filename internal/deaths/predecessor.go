@@ -84,9 +84,9 @@ func LastOf(ctx context.Context, b broker.Broker, registration *broker.KV, later
 	return last
 }
 
-// Survived returns the transactions that take back the records of a node's deaths that its process has survived.
+// TakeBack returns the transactions that take back the records of a node's deaths that its process has survived.
 // Another process has its name: nobody else would.
-func Survived(ctx context.Context, b broker.Broker, space keys.Space, node string, survived func(incarnation string) bool) ([]broker.Txn, error) {
+func TakeBack(ctx context.Context, b broker.Broker, space keys.Space, node string, survived func(incarnation string) bool) ([]broker.Txn, error) {
 	nodes, err := mirror.ListNodes(ctx, b, space)
 	if err != nil {
 		return nil, err

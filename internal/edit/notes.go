@@ -22,9 +22,8 @@ const (
 )
 
 // noted returns a history with a note. owner is the claim that is held, nil for none. It
-// returns false for a live task that has no history, as one that was
-// never claimed: nobody would remove it. What has ended has a history, which its node may not
-// have written yet.
+// returns false for a live task that has no history, as one that was never claimed: nobody
+// would remove it. What has ended has a history, which its node may not have written yet.
 func noted(history, owner *broker.KV, note Note) (value []byte, ok bool) {
 	if history == nil && note.Ended == 0 {
 		return nil, false
